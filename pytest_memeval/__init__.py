@@ -1,0 +1,3 @@
+"""Evaluate LLM memory systems as pytest tests."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,61 @@
+"""What is wrong with an input file, said so that its author can mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rapidfuzz import process
+from rapidfuzz.distance import Indel
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault: where it is (1-based line and column, 0 where unknown), what it is, what was perhaps meant."""
+
+    path: Path
+    line: int
+    column: int
+    message: str
+    case_id: str | None = None
+
+    def __str__(self) -> str:
+        place = str(self.path)
+        if self.line:
+            place += f":{self.line}"
+            if self.column:
+                place += f":{self.column}"
+        case = f" [{self.case_id}]" if self.case_id else ""
+        return f"{place}:{case} {self.message}"
+
+
+class DocumentError(Exception):
+    """A file that cannot be used, with all its problems at once."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def nearest(value: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The choice most like ``value`` (normalised indel similarity over case-folded text), or ``None`` below ``cutoff``."""
+    best = process.extractOne(
+        value.casefold(),
+        {choice: choice.casefold() for choice in choices},
+        scorer=Indel.normalized_similarity,
+        score_cutoff=cutoff,
+    )
+    return None if best is None else str(best[2])
+
+
+def did_you_mean(value: str, choices: Iterable[str]) -> str:
+    """A suffix for a message: the nearest choice, else the list of the known ones (the first twelve)."""
+    known = list(choices)
+    guess = nearest(value, known)
+    if guess is not None:
+        return f"; did you mean {guess!r}?"
+    if not known:
+        return ""
+    listed = ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
+    return f"; known: {listed}"

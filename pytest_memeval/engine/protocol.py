@@ -1,0 +1,119 @@
+"""The interface between the harness and a memory system (an *engine*).
+
+An engine is any object with a ``name``, optionally a ``version`` and ``concurrent``, and one method per stage that it
+supports; methods may be plain or ``async``. A stage without a method is "not supported": its metrics are left out,
+never zero.
+
+====================  ==========================================  =========================================
+stage                 method                                      returns
+====================  ==========================================  =========================================
+(before the stages)   ``load(memories, scenes, ctx)``             nothing; fills the store
+``l1``                ``extract(conversation, ctx)``              ``list[Memory]``
+(after ``l1``)        ``normalize(memories, ctx)`` (optional)     ``list[Memory]``
+``l15``               ``resolve(memories, ctx)``                  ``list[Decision]``, already applied
+``l2``                ``aggregate(memories, ctx)``                ``list[Scene]``, already applied
+``template``          ``query_template(mode, ctx)``               ``list[Section]``
+``inject``            ``inject(mode, conversation, ctx)``         ``list[Block]``
+``search``            ``search(query, params, ctx)``              ``list[Hit]``, best first
+====================  ==========================================  =========================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from sqlite3 import Connection
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_memeval.llm.protocol import ChatModel, Embedder
+
+if TYPE_CHECKING:
+    from pytest_memeval.assets.prompts import PromptSet
+    from pytest_memeval.assets.registry import Registry
+    from pytest_memeval.assets.templates import Templates
+
+#: Stage → the engine method that implements it.
+STAGE_METHODS: Mapping[str, str] = {
+    "l1": "extract",
+    "l15": "resolve",
+    "l2": "aggregate",
+    "template": "query_template",
+    "inject": "inject",
+    "search": "search",
+}
+
+#: Kinds of facts that an engine (or the harness) notes about a case with ``ctx.record(kind, **fields)``.
+RECORD_KINDS: tuple[str, ...] = (
+    "dropped_label",  # label, memory_index: unknown to the registry, removed
+    "fuzzy_label",  # label, dimension, score, memory_index: accepted by similarity
+    "invalid_item",  # stage, reason, item: an element of a model's answer that was dropped
+    "bad_decision",  # reason, item: an invented id, an unknown action, a second decision for one memory
+    "model_call",  # a row of refine_runs
+    "note",  # text: anything a reader of the case should know
+)
+
+
+class CaseDatabases(Protocol):
+    """A case's own two SQLite databases, opened when first asked for and closed with the case."""
+
+    @property
+    def memory(self) -> Connection: ...
+
+    @property
+    def wiki(self) -> Connection: ...
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """Everything a stage may use besides its input.
+
+    ``clock`` is the case's fixed "now" (aware). ``trial`` counts repetitions from 0. ``record`` notes a fact about
+    the case (see :data:`RECORD_KINDS`). ``folder`` exists and is private to the case.
+    """
+
+    case_id: str
+    databases: CaseDatabases
+    prompts: PromptSet
+    llm: ChatModel
+    registry: Registry
+    templates: Templates
+    clock: datetime
+    record: Callable[..., None]
+    get_folder: Callable[[], Path]
+    embedder: Embedder | None = None
+    trial: int = 0
+
+    @property
+    def folder(self) -> Path:
+        return self.get_folder()
+
+    @property
+    def memory_db(self) -> Connection:
+        return self.databases.memory
+
+    @property
+    def wiki_db(self) -> Connection:
+        return self.databases.wiki
+
+
+class StageError(Exception):
+    """A stage could not be measured. ``kind`` is a short stable word, ``stage`` is filled in by the runner."""
+
+    def __init__(self, message: str, *, kind: str = "engine_error", stage: str | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.stage = stage
+
+
+class UnusableAnswer(StageError):
+    """A model answered, but not with anything that can be read as the result asked for."""
+
+    def __init__(self, message: str, *, stage: str | None = None) -> None:
+        super().__init__(message, kind="unusable_answer", stage=stage)
+
+
+def supported_stages(engine: object) -> tuple[str, ...]:
+    """The stages for which the engine has a method, in pipeline order."""
+    return tuple(stage for stage, method in STAGE_METHODS.items() if callable(getattr(engine, method, None)))

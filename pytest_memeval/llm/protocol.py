@@ -1,0 +1,104 @@
+"""What the pipeline asks of a chat model and of an embedder, and how they may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call, or a sum over calls; ``None`` where the server does not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """A model's answer. ``latency`` is in seconds; ``finish_reason`` is the server's word (``stop``, ``length`` …)."""
+
+    text: str
+    finish_reason: str | None = None
+    usage: Usage = Usage()
+    model: str | None = None
+    latency: float = 0.0
+    cached: bool = False
+    attempts: int = 1
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """Answers a list of ``{"role", "content"}`` messages.
+
+    ``stage`` is the prompt stage (``l1_extraction``, ``l1_conflict``, ``l2_scene``, an answer or a judge prompt).
+    ``response_format`` is a JSON Schema of the answer wanted, or ``None`` for free text. ``trial`` tells repeated
+    questions apart. Failures raise :class:`ChatModelError`.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    async def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        stage: str,
+        response_format: Mapping[str, Any] | None = None,
+        temperature: float = 0.0,
+        max_tokens: int | None = None,
+        trial: int = 0,
+    ) -> ChatReply: ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Maps texts to vectors of one common dimension."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]: ...
+
+
+class ChatModelError(Exception):
+    """A call that gave no usable answer. ``kind`` is a short stable word for reports; the text is for people."""
+
+    kind = "model_error"
+
+
+class ModelUnavailable(ChatModelError):
+    """Connection failure, time-out or server error that bounded retries did not survive."""
+
+    kind = "model_unavailable"
+
+
+class ModelTruncated(ChatModelError):
+    """The answer was cut off at the token cap."""
+
+    kind = "truncated"
+
+
+class ModelRefused(ChatModelError):
+    """The model or its server declined to answer."""
+
+    kind = "refused"
+
+
+class ModelEmpty(ChatModelError):
+    """The answer has no text."""
+
+    kind = "empty_answer"
+
+
+class ModelQuota(ChatModelError):
+    """Quota or authentication: no further call can succeed, so the run stops asking."""
+
+    kind = "quota_or_auth"
+
+
+class NotRecorded(ChatModelError):
+    """A replay holds no answer for this request."""
+
+    kind = "not_recorded"

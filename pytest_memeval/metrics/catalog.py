@@ -1,0 +1,204 @@
+"""Every metric that reports, gates and ``expect:`` know by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["ratio", "proportion", "product", "count"]
+Better = Literal["higher", "lower", "neither"]
+
+#: Sections a metric path can start with, in report order. ``metrics`` holds custom metrics.
+SECTIONS: tuple[str, ...] = (
+    "l1",
+    "l15",
+    "l2",
+    "inject",
+    "search",
+    "qa",
+    "rag",
+    "locomo",
+    "longmemeval",
+    "metrics",
+)
+
+#: Section → the stages whose results it measures.
+SECTION_STAGES: Mapping[str, tuple[str, ...]] = {
+    "l1": ("l1",),
+    "l15": ("l15",),
+    "l2": ("l2", "template"),
+    "inject": ("inject",),
+    "search": ("search",),
+    "qa": ("qa",),
+    "rag": ("rag",),
+    "locomo": ("qa",),
+    "longmemeval": ("qa",),
+    "metrics": (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """What is known of a metric without computing it.
+
+    ``kind`` says how a set's value and its interval are formed: ``ratio`` (Σ numerators / Σ denominators),
+    ``proportion`` (a ratio with one 0/1 observation a cluster: Wilson), ``product`` (a product of two ratios) or
+    ``count`` (a sum, no interval). ``keys`` names what its values are split by (``dimension``, ``action``), if they
+    are. ``low`` and ``high`` bound the value.
+    """
+
+    section: str
+    name: str
+    kind: Kind
+    better: Better
+    en: str
+    zh: str
+    stage: str
+    low: float = 0.0
+    high: float | None = 1.0
+    keys: str | None = None
+
+    @property
+    def path(self) -> str:
+        return f"{self.section}.{self.name}"
+
+
+def _m(
+    section: str,
+    name: str,
+    en: str,
+    zh: str,
+    *,
+    kind: Kind = "ratio",
+    better: Better = "higher",
+    stage: str | None = None,
+    high: float | None = 1.0,
+    keys: str | None = None,
+) -> MetricSpec:
+    return MetricSpec(section, name, kind, better, en, zh, stage or section, high=high, keys=keys)
+
+
+_ALL: tuple[MetricSpec, ...] = (
+    _m("l1", "dimension_micro_f1", "dimension micro F1", "维度微平均 F1"),
+    _m("l1", "dimension_micro_precision", "dimension micro precision", "维度微平均精确率"),
+    _m("l1", "dimension_micro_recall", "dimension micro recall", "维度微平均召回率"),
+    _m("l1", "per_dimension_f1", "F1 per dimension", "各维度 F1", keys="dimension"),
+    _m("l1", "per_dimension_precision", "precision per dimension", "各维度精确率", keys="dimension"),
+    _m("l1", "per_dimension_recall", "recall per dimension", "各维度召回率", keys="dimension"),
+    _m("l1", "strict_match_rate", "strict match rate", "严格匹配率", kind="proportion"),
+    _m("l1", "memory_type_accuracy", "memory type accuracy", "记忆类型准确率"),
+    _m("l1", "time_velocity_accuracy", "time velocity accuracy", "时效类型准确率"),
+    _m("l1", "priority_mae", "priority MAE (points)", "优先级平均绝对误差（分）", better="lower", high=None),
+    _m("l1", "priority_within_10", "priority within ±10", "优先级误差 ±10 内占比"),
+    _m("l1", "memory_precision", "memory precision", "记忆精确率"),
+    _m("l1", "memory_recall", "memory recall", "记忆召回率"),
+    _m(
+        "l1",
+        "total_tp",
+        "dimension true positives",
+        "维度真正例数",
+        kind="count",
+        better="neither",
+        high=None,
+    ),
+    _m("l1", "total_fp", "dimension false positives", "维度假正例数", kind="count", better="lower", high=None),
+    _m("l1", "total_fn", "dimension false negatives", "维度假负例数", kind="count", better="lower", high=None),
+    _m("l1", "dropped_labels", "dropped labels", "被丢弃的标签数", kind="count", better="lower", high=None),
+    _m("l1", "invalid_items", "invalid items", "无效条目数", kind="count", better="lower", high=None),
+    _m("l1", "near_misses", "near misses", "近似未匹配对数", kind="count", better="lower", high=None),
+    _m("l15", "action_accuracy", "action accuracy", "动作准确率"),
+    _m("l15", "decision_accuracy", "decision accuracy (action and targets)", "决策准确率（动作与目标）"),
+    _m("l15", "action_accuracy_reached", "action accuracy, reached only", "动作准确率（仅已抽取）"),
+    _m("l15", "decision_accuracy_reached", "decision accuracy, reached only", "决策准确率（仅已抽取）"),
+    _m("l15", "action_precision", "precision per action", "各动作精确率", keys="action"),
+    _m("l15", "action_recall", "recall per action", "各动作召回率", keys="action"),
+    _m("l15", "merged_content_match", "merged content match", "合并内容匹配率"),
+    _m("l15", "bad_decisions", "bad decisions", "无效决策数", kind="count", better="lower", high=None),
+    _m(
+        "l15",
+        "unreached",
+        "labelled actions not reached",
+        "未到达的标注动作数",
+        kind="count",
+        better="lower",
+        high=None,
+    ),
+    _m("l2", "section_hit_rate", "section hit rate", "分区命中率", stage="template"),
+    _m("l2", "section_miss_rate", "section miss rate", "分区缺失率", stage="template", better="lower"),
+    _m(
+        "l2",
+        "section_misentry_rate",
+        "section mis-entry rate",
+        "分区误入率",
+        stage="template",
+        better="lower",
+    ),
+    _m("l2", "profile_quality", "profile quality", "画像质量", stage="template", kind="product"),
+    _m(
+        "l2",
+        "total_evaluated",
+        "section labels evaluated",
+        "已评估分区标注数",
+        stage="template",
+        kind="count",
+        better="neither",
+        high=None,
+    ),
+    _m("l2", "scene_grouping_f1", "scene grouping F1", "场景聚合 F1"),
+    _m("l2", "scene_grouping_precision", "scene grouping precision", "场景聚合精确率"),
+    _m("l2", "scene_grouping_recall", "scene grouping recall", "场景聚合召回率"),
+    _m("l2", "scene_label_recall", "scene label recall", "场景标签召回率"),
+    _m("l2", "scene_label_precision", "scene label precision", "场景标签精确率"),
+    _m(
+        "l2",
+        "scene_count_ratio",
+        "scenes made / scenes labelled",
+        "场景数比（生成/标注）",
+        better="neither",
+        high=None,
+    ),
+    _m("l2", "memories_per_scene", "memories per scene", "每场景记忆数", better="neither", high=None),
+    _m(
+        "l2",
+        "unreached",
+        "labelled memories not reached",
+        "未到达的标注记忆数",
+        kind="count",
+        better="lower",
+        high=None,
+    ),
+    _m("inject", "inject_hit_rate", "injection hit rate", "注入命中率"),
+    _m("inject", "reference_coverage", "reference coverage", "引用覆盖率"),
+    _m("inject", "pipeline_hit_rate", "injection hit rate, pipeline's memories", "注入命中率（流水线记忆）"),
+    _m("inject", "pipeline_coverage", "reference coverage, pipeline's memories", "引用覆盖率（流水线记忆）"),
+    _m("search", "ndcg", "NDCG", "NDCG"),
+    _m("search", "mrr", "MRR", "MRR"),
+    _m("search", "recall", "recall", "召回率"),
+    _m("search", "hit", "hit rate", "命中率"),
+    _m("search", "map", "MAP", "MAP"),
+)
+
+METRICS: Mapping[str, MetricSpec] = {spec.path: spec for spec in _ALL}
+
+#: Metrics whose name takes a cut-off, ``search.ndcg@10``.
+AT_K: frozenset[str] = frozenset({"search.ndcg", "search.recall", "search.hit"})
+
+
+def metrics_of(section: str) -> tuple[MetricSpec, ...]:
+    """The section's metrics in report order; empty for sections whose metrics are open-ended (``qa``, ``metrics`` …)."""
+    return tuple(spec for spec in _ALL if spec.section == section)
+
+
+#: Default gates of a distillation set, used where neither the file nor the ini gives any.
+DEFAULT_DISTILL_GATES: tuple[str, ...] = (
+    "P0 l1.dimension_micro_f1 >= 0.75",
+    "P0 l1.strict_match_rate >= 0.50",
+    "P0 l2.section_hit_rate >= 0.70",
+    "P0 l2.profile_quality >= 0.50",
+    "P1 l1.memory_type_accuracy >= 0.85",
+    "P1 l1.time_velocity_accuracy >= 0.80",
+    "P1 l15.action_accuracy >= 0.80",
+    "P1 l2.scene_grouping_f1 >= 0.60",
+    "P1 search.ndcg@10 >= 0.60",
+)

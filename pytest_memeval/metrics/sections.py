@@ -1,0 +1,52 @@
+"""The one form in which a case's figures of any section travel and are added up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRecord:
+    """A case's share of a section (``l1``, ``l15``, ``l2``, ``inject`` …).
+
+    - ``ratios``: flat metric name (``dimension_micro_f1``, ``per_dimension_f1.family``, ``ndcg@10``) → (numerator,
+      denominator). A set's value is Σ numerators / Σ denominators; a case's is its own quotient, null with
+      denominator 0. Names that start with ``_`` are ingredients of derived metrics and are not shown.
+    - ``counts``: name → number, added over cases.
+    - ``tables``: name → key → number, added over cases key by key (confusions, per-action counts).
+    - ``details``: this case only (matched pairs, near misses); never aggregated.
+    """
+
+    ratios: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    counts: Mapping[str, float] = field(default_factory=dict)
+    tables: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def values(self) -> dict[str, float | None]:
+        """Each ratio's value for this case alone, ``None`` where the denominator is 0; counts as they are."""
+        shown = {
+            name: (numerator / denominator if denominator else None)
+            for name, (numerator, denominator) in self.ratios.items()
+            if not name.startswith("_")
+        }
+        return {**shown, **self.counts}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "values": self.values(),
+            "ratios": {name: list(pair) for name, pair in self.ratios.items()},
+            "counts": dict(self.counts),
+            "tables": {name: dict(table) for name, table in self.tables.items()},
+            "details": dict(self.details),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SectionRecord:
+        return cls(
+            ratios={name: (pair[0], pair[1]) for name, pair in data["ratios"].items()},
+            counts=dict(data["counts"]),
+            tables={name: dict(table) for name, table in data["tables"].items()},
+            details=dict(data["details"]),
+        )

@@ -1,0 +1,211 @@
+"""What a case's run leaves behind, in the one JSON form used by the journal, by reports and between processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from pytest_memeval.metrics.sections import SectionRecord
+
+Outcome = Literal["scored", "errored", "skipped"]
+
+#: What became of a stage in a case.
+#:
+#: - ``scored``: has labels, was measured;  ``ran``: needed on the way, ran unscored
+#: - ``errored``: has labels, could not be measured;  ``ran_errored``: needed on the way, failed
+#: - ``void``: has labels, but a stage it builds on failed
+#: - ``unsupported``: has labels, the engine lacks the stage
+#: - ``unselected``: has labels, not among the selected stages;  ``no_truth``: no labels, not needed
+#: - ``skipped``: has labels, the whole case was skipped
+StageStatus = Literal[
+    "scored", "ran", "errored", "ran_errored", "void", "unsupported", "unselected", "no_truth", "skipped"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseError:
+    """Why something could not be measured. ``kind`` is a short stable word, ``message`` is for people."""
+
+    stage: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One model call. ``latency`` in seconds; ``error`` is set where no usable answer came."""
+
+    id: str
+    stage: str
+    version: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    request: tuple[Mapping[str, str], ...] = ()
+    answer: str | None = None
+    finish_reason: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    latency: float = 0.0
+    error: str | None = None
+    cached: bool = False
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """A stage's result in one case. ``output`` is what the engine returned (after normalisation), ``metrics`` the
+    case's figures where the stage has labels, ``error`` why it could not be measured, ``seconds`` its own work."""
+
+    output: Any = None
+    metrics: SectionRecord | None = None
+    error: CaseError | None = None
+    calls: tuple[CallRecord, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """Everything recorded of one case.
+
+    ``outputs`` holds each stage's output in JSON form, enough to score the case again. ``facts`` are the engine's and
+    the harness's notes (``{"kind": …, …}``: dropped labels, bad decisions …). ``timings`` and ``duration_seconds``
+    are all that may differ between equal runs.
+    """
+
+    node_id: str
+    set: str
+    case_id: str
+    outcome: Outcome
+    variant: str | None = None
+    kind: str = "distill"
+    source: str = "unspecified"
+    difficulty: str = "unspecified"
+    tags: tuple[str, ...] = ()
+    line: int = 0
+    content_hash: str = ""
+    stages: Mapping[str, StageStatus] = field(default_factory=dict)
+    sections: Mapping[str, SectionRecord] = field(default_factory=dict)
+    errors: tuple[CaseError, ...] = ()
+    missed_expectations: tuple[str, ...] = ()
+    has_expectations: bool = False
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    facts: tuple[Mapping[str, Any], ...] = ()
+    calls: tuple[CallRecord, ...] = ()
+    duration_seconds: float = 0.0
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The case's JSON form: plain dicts, lists, strings and numbers only."""
+        return {
+            "node_id": self.node_id,
+            "set": self.set,
+            "case_id": self.case_id,
+            "variant": self.variant,
+            "kind": self.kind,
+            "source": self.source,
+            "difficulty": self.difficulty,
+            "tags": list(self.tags),
+            "line": self.line,
+            "content_hash": self.content_hash,
+            "outcome": self.outcome,
+            "stages": dict(self.stages),
+            "sections": {name: section.to_json() for name, section in self.sections.items()},
+            "errors": [asdict(error) for error in self.errors],
+            "missed_expectations": list(self.missed_expectations),
+            "has_expectations": self.has_expectations,
+            "outputs": dict(self.outputs),
+            "facts": [dict(fact) for fact in self.facts],
+            "calls": [asdict(call) for call in self.calls],
+            "duration_seconds": self.duration_seconds,
+            "timings": dict(self.timings),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CaseResult:
+        """Read :meth:`to_json`'s form back; a missing required key raises KeyError."""
+        plain = {
+            key: data[key] for key in ("node_id", "set", "case_id", "variant", "kind", "source", "difficulty", "line")
+        }
+        return cls(
+            **plain,
+            content_hash=data["content_hash"],
+            outcome=data["outcome"],
+            tags=tuple(data["tags"]),
+            stages=dict(data["stages"]),
+            sections={name: SectionRecord.from_json(section) for name, section in data["sections"].items()},
+            errors=tuple(CaseError(**error) for error in data["errors"]),
+            missed_expectations=tuple(data["missed_expectations"]),
+            has_expectations=data["has_expectations"],
+            outputs=dict(data["outputs"]),
+            facts=tuple(dict(fact) for fact in data["facts"]),
+            calls=tuple(CallRecord(**{**call, "request": tuple(call["request"])}) for call in data["calls"]),
+            duration_seconds=data["duration_seconds"],
+            timings=dict(data["timings"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetInfo:
+    """What the gates need to know of a case file: one scope.
+
+    ``path`` is relative to the rootdir, with forward slashes. ``gates`` are the scope's own gates as (text, origin),
+    origin ``default``, ``ini`` or ``file``. ``truth_counts`` says how many cases of the *file* have labels for a stage.
+    """
+
+    path: str
+    kind: str = "distill"
+    version: str | None = None
+    cases: int = 0
+    gates: tuple[tuple[str, str], ...] = ()
+    truth_counts: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "kind": self.kind,
+            "version": self.version,
+            "cases": self.cases,
+            "gates": [list(gate) for gate in self.gates],
+            "truth_counts": dict(self.truth_counts),
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SetInfo:
+        return cls(
+            path=data["path"],
+            kind=data["kind"],
+            version=data["version"],
+            cases=data["cases"],
+            gates=tuple((gate[0], gate[1]) for gate in data["gates"]),
+            truth_counts=dict(data["truth_counts"]),
+            warnings=tuple(data["warnings"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What is known of a run besides its cases. Everything but ``run_id``, ``timestamp``, ``duration_seconds``,
+    ``environment`` and ``config`` is equal between equal runs."""
+
+    run_id: str
+    timestamp: str
+    duration_seconds: float
+    stages: tuple[str, ...]
+    stage_input: str
+    supported_stages: tuple[str, ...]
+    prompt_versions: Mapping[str, str] = field(default_factory=dict)
+    prompt_hashes: Mapping[str, str] = field(default_factory=dict)
+    model: Mapping[str, Any] = field(default_factory=dict)
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    matcher: Mapping[str, Any] = field(default_factory=dict)
+    gates: tuple[tuple[str, str], ...] = ()
+    gates_enabled: bool = True
+    max_error_rate: float = 0.0
+    partial: str | None = None
+    not_run: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
