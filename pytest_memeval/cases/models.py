@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.documents.problems import Problem
 from pytest_memeval.metrics.thresholds import Gate, Threshold
 from pytest_memeval.values import Memory, Message, Scene
+
+if TYPE_CHECKING:
+    from pytest_memeval.assets.registry import Registry
+    from pytest_memeval.assets.templates import Templates
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,11 @@ class CaseSetMeta:
 
 @dataclass(frozen=True, slots=True)
 class CaseSet:
-    """A loaded case file. ``problems`` are file errors: with any of them no case of the file runs."""
+    """A loaded case file. ``problems`` are file errors: with any of them no case of the file runs.
+
+    ``registry`` and ``templates`` are those that the labels were checked against: the file's own, else the ones given
+    to the loader; ``None`` only where they could not be loaded.
+    """
 
     path: Path
     kind: str = "distill"
@@ -151,3 +159,5 @@ class CaseSet:
     cases: tuple[EvalCase, ...] = ()
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    registry: Registry | None = None
+    templates: Templates | None = None

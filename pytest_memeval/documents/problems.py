@@ -6,9 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rapidfuzz import process
-from rapidfuzz.distance import Indel
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -40,6 +37,10 @@ class DocumentError(Exception):
 
 def nearest(value: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The choice most like ``value`` (normalised indel similarity over case-folded text), or ``None`` below ``cutoff``."""
+    # Imported where used: a start of pytest that meets no problem pays nothing for it.
+    from rapidfuzz import process
+    from rapidfuzz.distance import Indel
+
     best = process.extractOne(
         value.casefold(),
         {choice: choice.casefold() for choice in choices},

@@ -70,7 +70,8 @@ class StageContext:
     """Everything a stage may use besides its input.
 
     ``clock`` is the case's fixed "now" (aware). ``trial`` counts repetitions from 0. ``record`` notes a fact about
-    the case (see :data:`RECORD_KINDS`). ``folder`` exists and is private to the case.
+    the case (see :data:`RECORD_KINDS`). ``case_set`` is the case file's path, empty for a case built in code.
+    ``folder`` exists and is private to the case.
     """
 
     case_id: str
@@ -84,6 +85,7 @@ class StageContext:
     get_folder: Callable[[], Path]
     embedder: Embedder | None = None
     trial: int = 0
+    case_set: str = ""
 
     @property
     def folder(self) -> Path:
@@ -115,5 +117,9 @@ class UnusableAnswer(StageError):
 
 
 def supported_stages(engine: object) -> tuple[str, ...]:
-    """The stages for which the engine has a method, in pipeline order."""
+    """The engine's stages in pipeline order: what its own ``supported_stages()`` says, else those with a method."""
+    declared = getattr(engine, "supported_stages", None)
+    if callable(declared):
+        stages = set(declared())
+        return tuple(stage for stage in STAGE_METHODS if stage in stages)
     return tuple(stage for stage, method in STAGE_METHODS.items() if callable(getattr(engine, method, None)))

@@ -63,9 +63,28 @@ class Embedder(Protocol):
 
 
 class ChatModelError(Exception):
-    """A call that gave no usable answer. ``kind`` is a short stable word for reports; the text is for people."""
+    """A call that gave no usable answer. ``kind`` is a short stable word for reports; the text is for people.
+
+    ``attempts`` counts the requests that were sent for the call (0: none was), ``usage`` holds the tokens they cost
+    where the server told, ``latency`` is the last request's time in seconds and ``model`` the server's model name.
+    """
 
     kind = "model_error"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        attempts: int = 0,
+        usage: Usage | None = None,
+        latency: float = 0.0,
+        model: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.attempts = attempts
+        self.usage = Usage() if usage is None else usage
+        self.latency = latency
+        self.model = model
 
 
 class ModelUnavailable(ChatModelError):
@@ -102,3 +121,21 @@ class NotRecorded(ChatModelError):
     """A replay holds no answer for this request."""
 
     kind = "not_recorded"
+
+
+class ModelPending(ChatModelError):
+    """Batch mode: the request was written to the batch file and waits for its answer."""
+
+    kind = "pending"
+
+
+class ModelRejected(ChatModelError):
+    """The server says that the request itself is wrong (an unknown model, a bad parameter, a wrong address)."""
+
+    kind = "rejected"
+
+
+class ModelOverflow(ModelRejected):
+    """The request is longer than the model's context."""
+
+    kind = "context_overflow"

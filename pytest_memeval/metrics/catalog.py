@@ -186,7 +186,7 @@ AT_K: frozenset[str] = frozenset({"search.ndcg", "search.recall", "search.hit"})
 
 
 def metrics_of(section: str) -> tuple[MetricSpec, ...]:
-    """The section's metrics in report order; empty for sections whose metrics are open-ended (``qa``, ``metrics`` …)."""
+    """The section's metrics in report order; empty for a section whose metrics are open-ended (``qa``, ``metrics``)."""
     return tuple(spec for spec in _ALL if spec.section == section)
 
 

@@ -17,6 +17,7 @@ from typing import Literal
 
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.metrics.catalog import AT_K, METRICS, SECTIONS, MetricSpec
+from pytest_memeval.values import ACTIONS
 
 Level = Literal["P0", "P1", "P2"]
 LEVELS: tuple[Level, ...] = ("P0", "P1", "P2")
@@ -26,11 +27,13 @@ TOLERANCE = 1e-9
 
 #: Fields of a case that a path can be filtered by.
 FILTER_FIELDS: tuple[str, ...] = ("difficulty", "source", "tag")
+#: What a case's difficulty can be.
+DIFFICULTIES: tuple[str, ...] = ("easy", "medium", "hard", "unspecified")
 #: Sections whose metric names are not known beforehand.
 OPEN_SECTIONS: frozenset[str] = frozenset({"qa", "rag", "locomo", "longmemeval", "metrics"})
 
 _PATH = re.compile(
-    r"(?P<section>[A-Za-z0-9_]+)\.(?P<metric>[A-Za-z0-9_]+)(?:@(?P<k>\d+))?(?:\.(?P<key>[^\s{}]+))?(?P<filter>\{[^{}]*\})?"
+    r"(?P<section>[A-Za-z0-9_]+)\.(?P<metric>[A-Za-z0-9_]+)(?:@(?P<k>\d{1,6}))?(?:\.(?P<key>[^\s{}]+))?(?P<filter>\{[^{}]*\})?"
 )
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _THRESHOLD = re.compile(r"\s*(?P<op>>=|<=|>|<)\s*(?P<number>\S+)\s*")
@@ -90,12 +93,16 @@ class Threshold:
         return value < self.number - TOLERANCE
 
     def __str__(self) -> str:
-        return f"{self.path} {self.op} {self.number:g}"
+        # As many digits as tell the number apart from all others, so that the text reads back as the same bound.
+        return f"{self.path} {self.op} {repr(self.number).removesuffix('.0')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A threshold on an aggregated metric with its level. ``origin``: ``default``, ``ini``, ``file`` or ``command line``."""
+    """A threshold on an aggregated metric with its level.
+
+    ``origin`` is ``default``, ``ini``, ``file`` or ``command line``.
+    """
 
     level: str
     threshold: Threshold
@@ -128,11 +135,15 @@ def parse_path(text: str) -> MetricPath:
             )
         if match["k"] is not None and base not in AT_K:
             raise ThresholdError(f"{base!r} takes no cut-off @{match['k']}")
+        if match["k"] is None and base in AT_K:
+            raise ThresholdError(f"{base!r} has one value per cut-off: write {base}@10")
         spec = METRICS[base]
         if match["key"] is not None and spec.keys is None:
             raise ThresholdError(f"{base!r} has no values by key, so {match['key']!r} names nothing")
         if match["key"] is None and spec.keys is not None:
             raise ThresholdError(f"{base!r} has one value per {spec.keys}: write {base}.<{spec.keys}>")
+        if spec.keys == "action" and match["key"] not in ACTIONS:
+            raise ThresholdError(f"unknown action {match['key']!r} in {text!r}" + did_you_mean(match["key"], ACTIONS))
     k = int(match["k"]) if match["k"] is not None else None
     if k == 0:
         raise ThresholdError(f"{text!r}: a cut-off is at least 1")
@@ -149,6 +160,8 @@ def _parse_filters(block: str | None, text: str) -> tuple[tuple[str, str], ...]:
             raise ThresholdError(f"{text!r}: a filter is {{field=value}}")
         if field not in FILTER_FIELDS:
             raise ThresholdError(f"{text!r}: unknown filter field {field!r}" + did_you_mean(field, FILTER_FIELDS))
+        if field == "difficulty" and value not in DIFFICULTIES:
+            raise ThresholdError(f"{text!r}: unknown difficulty {value!r}" + did_you_mean(value, DIFFICULTIES))
         filters.append((field, value))
     return tuple(filters)
 
@@ -174,7 +187,8 @@ def parse_threshold(path: str, bound: str) -> Threshold:
 
 def parse_gate(text: str, origin: str = "file") -> Gate:
     """Read ``P0 l1.dimension_micro_f1 >= 0.75``."""
-    level, _, rest = text.strip().partition(" ")
+    level, *words = text.split(maxsplit=1) or [""]
+    rest = words[0] if words else ""
     if level not in LEVELS:
         raise ThresholdError(
             f"{text!r}: a gate starts with its level, {', '.join(LEVELS)}"
@@ -183,7 +197,8 @@ def parse_gate(text: str, origin: str = "file") -> Gate:
     split = re.match(r"\s*(?P<path>[^<>=\s{]+(?:\{[^{}]*\})?)\s*(?P<bound>[<>=].*)?$", rest)
     if split is None or split["bound"] is None:
         raise ThresholdError(
-            f"{text!r}: a gate is '<level> <metric path> <operator> <number>', such as 'P0 l1.dimension_micro_f1 >= 0.75'"
+            f"{text!r}: a gate is '<level> <metric path> <operator> <number>', "
+            "such as 'P0 l1.dimension_micro_f1 >= 0.75'"
         )
     return Gate(level, parse_threshold(split["path"], split["bound"]), origin)
 

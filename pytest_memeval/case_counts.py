@@ -1,0 +1,93 @@
+"""Which cases count at a stage, in a section or for a metric, and as what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pytest_memeval.metrics.catalog import METRICS, SECTION_STAGES
+from pytest_memeval.results import CaseResult
+
+#: How a stage's statuses are counted. ``void`` (a stage it builds on failed) counts as errored.
+CATEGORY: Mapping[str, str] = {
+    "scored": "scored",
+    "errored": "errored",
+    "void": "errored",
+    "skipped": "skipped",
+    "unsupported": "unsupported",
+    "unselected": "unselected",
+    "no_truth": "no_truth",
+    "ran": "no_truth",
+    "ran_errored": "no_truth",
+}
+#: Every category, the one that speaks for a section with several stages first.
+CATEGORIES: tuple[str, ...] = ("scored", "errored", "skipped", "unsupported", "unselected", "no_truth")
+#: The categories of cases that have labels for a stage.
+LABELLED: tuple[str, ...] = ("scored", "errored", "skipped", "unsupported", "unselected")
+#: Derived metric → (first ratio, second ratio, the stages that must both be scored).
+PRODUCTS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "l2.profile_quality": ("_profile_l1_f1", "_profile_hit_rate", ("l1", "template")),
+}
+
+
+def one_per_case(records: Iterable[CaseResult]) -> list[CaseResult]:
+    """One record a node id (the last one given: a rerun replaces), in node id order."""
+    latest = {record.node_id: record for record in records}
+    return [latest[node_id] for node_id in sorted(latest)]
+
+
+def stage_category(record: CaseResult, stage: str) -> str:
+    """What a case counts as at a stage: one of :data:`CATEGORIES`."""
+    return CATEGORY.get(record.stages.get(stage, "no_truth"), "no_truth")
+
+
+def metric_stages(section: str, metric: str) -> tuple[str, ...]:
+    """The stages that must be scored for a metric to be measured in a case; empty for custom metrics."""
+    base = f"{section}.{metric}"
+    if base in PRODUCTS:
+        return PRODUCTS[base][2]
+    spec = METRICS.get(base)
+    return (spec.stage,) if spec is not None else SECTION_STAGES.get(section, ())
+
+
+def stages_category(record: CaseResult, stages: Sequence[str]) -> str:
+    """What a case counts as for a metric that needs all of ``stages``.
+
+    The last stage is the one that carries the labels; the others only have to be measured too.
+    """
+    own = stage_category(record, stages[-1])
+    if own != "scored":
+        return own
+    others = [stage_category(record, stage) for stage in stages[:-1]]
+    return next((category for category in others if category != "scored"), "scored")
+
+
+def count_stage(records: Iterable[CaseResult], stages: Sequence[str]) -> dict[str, int]:
+    """How many cases were scored, errored, skipped … for a metric that needs ``stages``."""
+    counts = dict.fromkeys(CATEGORIES, 0)
+    for record in records:
+        counts[stages_category(record, stages)] += 1
+    return counts
+
+
+def count_section(records: Iterable[CaseResult], section: str) -> dict[str, int]:
+    """The same for a section: a case counts as the first of :data:`CATEGORIES` that any of its stages has."""
+    stages = SECTION_STAGES.get(section, ())
+    counts = dict.fromkeys(CATEGORIES, 0)
+    for record in records:
+        if stages:
+            found = {stage_category(record, stage) for stage in stages}
+            category = next(name for name in CATEGORIES if name in found)
+        else:
+            category = "scored" if section in record.sections else "no_truth"
+        counts[category] += 1
+    return counts
+
+
+def matches(record: CaseResult, filters: Iterable[tuple[str, str]]) -> bool:
+    """Whether a case has every (field, value) asked for: its ``difficulty``, its ``source``, one of its tags."""
+    fields: Mapping[str, tuple[str, ...]] = {
+        "difficulty": (record.difficulty,),
+        "source": (record.source,),
+        "tag": record.tags,
+    }
+    return all(value in fields[name] for name, value in filters)

@@ -1,0 +1,40 @@
+"""Warnings: what is legal in a case file, but probably not meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pytest_memeval.cases.models import CaseSet
+from pytest_memeval.documents.problems import Problem, did_you_mean
+
+Lint = Callable[[CaseSet], Iterator[Problem]]
+
+
+def total_cases_differs(case_set: CaseSet) -> Iterator[Problem]:
+    """``meta.total_cases`` says another number than there are cases."""
+    said = case_set.meta.total_cases
+    if said is not None and said != len(case_set.cases):
+        yield Problem(case_set.path, 0, 0, f"meta.total_cases is {said}, the file holds {len(case_set.cases)} cases")
+
+
+def unknown_source_messages(case_set: CaseSet) -> Iterator[Problem]:
+    """A labelled memory names a source message that its conversation does not have."""
+    for case in case_set.cases:
+        if case.expected_l1 is None or not case.conversation:
+            continue
+        known = {message.id for message in case.conversation}
+        for memory in case.expected_l1.memories:
+            for source in memory.source_message_ids:
+                if source not in known:
+                    guess = did_you_mean(source, sorted(known))
+                    message = f"source message {source!r} is not in the conversation{guess}"
+                    yield Problem(case_set.path, memory.line, 0, message, case.case_id)
+
+
+#: Every lint, in the order of its warnings.
+LINTS: tuple[Lint, ...] = (total_cases_differs, unknown_source_messages)
+
+
+def lint(case_set: CaseSet) -> tuple[Problem, ...]:
+    """All warnings about a loaded set."""
+    return tuple(problem for check in LINTS for problem in check(case_set))

@@ -1,0 +1,340 @@
+"""Case files to :class:`CaseSet`: every file problem at once, every case with its own problems."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_memeval.cases.build import CaseBuilder
+from pytest_memeval.cases.fieldtypes import AsNode, Field, Row, Table
+from pytest_memeval.cases.lint import lint
+from pytest_memeval.cases.models import CaseSet, CaseSetMeta, EvalCase
+from pytest_memeval.cases.reporting import ProblemLog, place_of
+from pytest_memeval.cases.tables import CASE, CASE_FILE, META
+from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
+from pytest_memeval.documents.reader import MAX_BYTES, paused_gc, read_document, syntax_of
+from pytest_memeval.documents.tree import Document, Node
+from pytest_memeval.metrics.thresholds import Gate, ThresholdError, parse_gate
+
+if TYPE_CHECKING:
+    from pytest_memeval.assets.registry import Registry
+    from pytest_memeval.assets.templates import Templates
+
+__all__ = ["load_case_set", "load_cases", "looks_like_case_file", "validate_case"]
+
+#: Kinds of case sets that can be run.
+RUNNABLE_KINDS: tuple[str, ...] = ("distill",)
+
+_FILE = Table("the file", {**CASE_FILE.fields, "cases": Field(AsNode(), ""), "meta": Field(AsNode(), "")})
+_SNIFFED = re.compile(
+    rb"(?:^|\n)(?:(?:cases|dataset)[ \t]*:"
+    rb"|kind[ \t]*:[ \t]*[\"']?(?:distill|qa|rag)[\"']?[ \t]*(?:#[^\n]*)?\r?(?:\n|$))"
+)
+_CHUNK = 64 * 1024
+
+
+def load_case_set(
+    path: Path,
+    *,
+    registry: Registry | None = None,
+    templates: Templates | None = None,
+    cache_dir: Path | None = None,
+) -> CaseSet:
+    """Load a case file.
+
+    ``registry`` and ``templates`` are used where the file's ``meta`` names none; without them the shipped ones are.
+    ``cache_dir`` keeps the parsed form of large files. Never raises for a bad file: ``CaseSet.problems`` has every
+    problem of the file, sorted by place, and each case its own.
+    """
+    try:
+        document = read_document(path, cache_dir=cache_dir, strict=False)
+    except DocumentError as error:
+        return CaseSet(path, problems=error.problems, registry=registry, templates=templates)
+    with paused_gc():
+        return _Loader(document, registry, templates).load()
+
+
+def load_cases(path: Path | str) -> list[EvalCase]:
+    """The cases of a file, checked against its own or the shipped registry and templates.
+
+    Raises :class:`DocumentError` with all problems of the file; problems of single cases are in ``EvalCase.problems``.
+    """
+    case_set = load_case_set(Path(path))
+    if case_set.problems:
+        raise DocumentError(case_set.problems)
+    return list(case_set.cases)
+
+
+def validate_case(case: EvalCase) -> tuple[Problem, ...]:
+    """A case's problems; for one built in code also that it has an input and something to check."""
+    problems = list(case.problems)
+    path = case.path or Path("<case>")
+    for message in _lacks(case):
+        problems.append(Problem(path, case.line if case.path else 0, 0, message, case.case_id))
+    return tuple(problems)
+
+
+def looks_like_case_file(path: Path) -> bool:
+    """Whether a file has a line starting ``cases:``, ``dataset:`` or ``kind: distill|qa|rag``; any ``.jsonl`` does.
+
+    Reads in pieces until such a line, at most to the size limit. Never raises: what cannot be read is none.
+    """
+    try:
+        if not path.is_file():
+            return False
+        if syntax_of(path) == "jsonl":
+            return True
+        with path.open("rb") as stream:
+            kept = stream.read(_CHUNK).removeprefix(b"\xef\xbb\xbf")
+            consumed = len(kept)
+            while True:
+                more = stream.read(_CHUNK) if consumed < MAX_BYTES else b""
+                # without more to come, the end of the text ends its last line
+                if _SNIFFED.search(kept if more else kept + b"\n"):
+                    return True
+                if not more:
+                    return False
+                consumed += len(more)
+                # the last line may go on in the next piece; a very long one cannot be what is looked for
+                tail = kept[kept.rfind(b"\n") :] if b"\n" in kept else kept
+                kept = (tail if len(tail) <= _CHUNK else b"-") + more
+    except (OSError, ValueError):
+        return False
+
+
+def _lacks(case: EvalCase) -> list[str]:
+    """What a case needs at least and does not have: an input, a truth."""
+    inject, search, l2, l15 = case.expected_inject, case.expected_search, case.expected_l2, case.expected_l15
+    lacks = []
+    has_input = (
+        case.conversation
+        or case.existing_memories
+        or (inject is not None and inject.subsequent_conversation)
+        or (search is not None and search.queries)
+    )
+    if not has_input:
+        lacks.append("the case has no input: it needs a 'conversation'")
+    has_truth = (
+        case.expected_l1 is not None
+        or (l15 is not None and l15.actions)
+        or (l2 is not None and (l2.scene_labels or l2.scenes or l2.template_section))
+        or inject is not None
+        or (search is not None and search.queries)
+    )
+    if not has_truth:
+        lacks.append("the case has nothing to check: it needs one of the expected_… keys")
+    return lacks
+
+
+class _Loader:
+    def __init__(self, document: Document, registry: Registry | None, templates: Templates | None) -> None:
+        self.document = document
+        self.path = document.path
+        self.log = ProblemLog(self.path)
+        self.log.file += document.problems
+        self.registry = registry
+        self.templates = templates
+        self.zone: tzinfo = UTC
+
+    def load(self) -> CaseSet:
+        kind, meta_node, case_nodes = self.parts()
+        if kind not in RUNNABLE_KINDS:
+            return self.result(CaseSet(self.path, kind))
+        meta = self.meta(meta_node)
+        self.load_assets(meta)
+        cases = self.cases(case_nodes)
+        case_set = CaseSet(self.path, kind, meta, cases, registry=self.registry, templates=self.templates)
+        return self.result(replace(case_set, warnings=lint(case_set)))
+
+    def result(self, case_set: CaseSet) -> CaseSet:
+        return replace(case_set, problems=tuple(sorted(self.log.file, key=place_of)))
+
+    def parts(self) -> tuple[str, Node | None, list[Node]]:
+        """Kind, meta and case nodes of the file's layout: a mapping, a list of cases, or lines of cases."""
+        root = self.document.root
+        if root.is_sequence:
+            nodes = list(root.elements())
+            meta = None
+            if syntax_of(self.path) == "jsonl" and nodes and nodes[0].is_mapping:
+                first = {key.text: value for key, value in nodes[0].items()}
+                if list(first) == ["meta"]:
+                    meta = first["meta"]
+                    del nodes[0]
+            if not nodes and not self.log.file:
+                self.log.structure(root, "the file has no cases")
+            return "distill", meta, nodes
+        row = _FILE.read(root, self.log)
+        if row is None:
+            return "distill", None, []
+        kind = row.get("kind", "distill")
+        if "kind" in row.nodes and "kind" not in row.values:
+            return "unknown", None, []  # reported where it was read
+        if kind not in RUNNABLE_KINDS or "dataset" in row.nodes:
+            self.report_unsupported(row, kind)
+            return kind if kind not in RUNNABLE_KINDS else "dataset", None, []
+        cases = row.nodes.get("cases")
+        if cases is None:
+            self.log.structure(root, "the file needs 'cases'")
+        elif not cases.is_sequence:
+            self.log.structure(cases, f"'cases' is a list, not {cases.describe()}")
+        elif cases.size == 1:
+            self.log.structure(cases, "the file has no cases")
+        nodes = list(cases.elements()) if cases is not None and cases.is_sequence else []
+        return kind, row.nodes.get("meta"), nodes
+
+    def report_unsupported(self, row: Row, kind: str) -> None:
+        """What is recognised, but not yet run. Other keys of such files are not judged."""
+        what = f"kind {kind!r}" if kind not in RUNNABLE_KINDS else "'dataset' files"
+        node = row.nodes["kind" if kind not in RUNNABLE_KINDS else "dataset"]
+        self.log.file = list(self.document.problems)
+        runnable = ", ".join(repr(name) for name in RUNNABLE_KINDS)
+        self.log.structure(node, f"{what} cannot be run by this version, which runs kind {runnable} with 'cases'")
+
+    def meta(self, node: Node | None) -> CaseSetMeta:
+        row = META.read(node, self.log) if node is not None else None
+        if row is None:
+            return CaseSetMeta()
+        self.report_lone_surrogates(row.node)
+        get = row.get
+        self.zone = self.time_zone(row)
+        gates: list[Gate] | None = None
+        if "gates" in row.values:
+            gates = []
+            for gate_node, text in get("gates"):
+                try:
+                    gates.append(parse_gate(text, "file"))
+                except ThresholdError as error:
+                    self.log.structure(gate_node, f"gate: {error}")
+        return CaseSetMeta(
+            version=get("version"),
+            created_at=get("created_at"),
+            total_cases=get("total_cases"),
+            description=get("description"),
+            timezone=get("timezone", "UTC"),
+            gates=None if gates is None else tuple(gates),
+            registry=self.asset_path(row, "registry", folder=False),
+            templates=self.asset_path(row, "templates", folder=None),
+            prompts=self.asset_path(row, "prompts", folder=True),
+            extra=get("extra", {}),
+        )
+
+    def time_zone(self, row: Row) -> tzinfo:
+        name = row.get("timezone", "UTC")
+        if name == "UTC":
+            return UTC
+        from zoneinfo import ZoneInfo, available_timezones
+
+        try:
+            return ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            guess = did_you_mean(name, sorted(available_timezones()))
+            self.log.structure(row.nodes["timezone"], f"unknown time zone {name!r}{guess}")
+            return UTC
+
+    def asset_path(self, row: Row, key: str, *, folder: bool | None) -> Path | None:
+        """The absolute path that ``meta`` gives, relative to the file; ``folder`` says what it must be."""
+        text = row.get(key)
+        if text is None:
+            return None
+        path = Path(os.path.abspath(self.path.parent / text))
+        try:
+            exists = path.exists()
+        except (OSError, ValueError):
+            exists = False
+        if not exists:
+            self.log.structure(row.nodes[key], f"{key}: {text!r} does not exist (looked for {path})")
+            return None
+        if folder is not None and path.is_dir() is not folder:
+            wanted = "folder" if folder else "file"
+            self.log.structure(row.nodes[key], f"{key}: {text!r} is not a {wanted}")
+            return None
+        return path
+
+    def load_assets(self, meta: CaseSetMeta) -> None:
+        from pytest_memeval.assets.registry import load_registry
+        from pytest_memeval.assets.templates import load_templates
+
+        try:
+            if meta.registry is not None or self.registry is None:
+                self.registry = load_registry(meta.registry)
+        except DocumentError as error:
+            self.log.file += error.problems
+            self.registry = None
+        try:
+            if meta.templates is not None:
+                registry = self.registry if self.registry is not None else load_registry(None)
+                self.templates = load_templates(meta.templates, registry)
+            elif self.templates is None:
+                # the shipped templates stay usable beside a registry that lacks some of their dimensions
+                self.templates = load_templates(None, load_registry(None))
+        except DocumentError as error:
+            self.log.file += error.problems
+            self.templates = None
+
+    def cases(self, nodes: list[Node]) -> tuple[EvalCase, ...]:
+        builder = CaseBuilder(self.log, self.zone, self.registry, self.templates)
+        cases: list[EvalCase] = []
+        seen: dict[str, int] = {}
+        for node in nodes:
+            case_id_node = node.get("case_id") if node.is_mapping else None
+            case_id = case_id_node.text if case_id_node is not None and case_id_node.is_scalar else ""
+            self.log.enter_case(case_id or None)
+            case = self.case(node, case_id, builder)
+            problems = self.log.leave_case()
+            if case is None:
+                continue
+            if case_id_node is not None and case_id:
+                line = case_id_node.line
+                if case_id in seen:
+                    message = f"duplicate case_id {case_id!r}: lines {seen[case_id]} and {line}"
+                    self.log.file.append(case_id_node.problem(message, case_id))
+                seen.setdefault(case_id, line)
+            cases.append(replace(case, problems=problems) if problems else case)
+        return self.check_references(cases, builder)
+
+    def case(self, node: Node, case_id: str, builder: CaseBuilder) -> EvalCase | None:
+        before = len(self.log.file)
+        row = CASE.read(node, self.log)
+        if row is None:
+            return None
+        self.report_lone_surrogates(node)
+        case = builder.build(row, case_id)
+        # what could not be read is reported already; only then is nothing said about its absence
+        if len(self.log.file) == before and not self.log.case:
+            for message in _lacks(case):
+                self.log.structure(row.nodes.get("case_id", node), message)
+        elif not any(name.startswith("expected_") for name in row.nodes):
+            self.log.structure(row.nodes.get("case_id", node), _lacks(EvalCase(case_id))[-1])
+        return case
+
+    def report_lone_surrogates(self, node: Node) -> None:
+        for at in self.document.lone_surrogates:
+            if node.at <= at < node.at + node.size:
+                self.log.value(Node(self.document, at), "half of a surrogate pair is not a character")
+
+    def check_references(self, cases: list[EvalCase], builder: CaseBuilder) -> tuple[EvalCase, ...]:
+        """Search truths that name other cases' memories, now that all are known."""
+        if builder.references:
+            counts = {case.case_id: len(case.expected_l1.memories) if case.expected_l1 else 0 for case in cases}
+            late: dict[str, list[Problem]] = {}
+            for other, index, node, case_id in builder.references:
+                if other not in counts:
+                    message = f"no case {other!r} in this file{did_you_mean(other, counts)}"
+                elif index >= counts[other]:
+                    message = (
+                        f"memory index {index} is out of range: case {other!r} has {counts[other]} labelled memories"
+                    )
+                else:
+                    continue
+                late.setdefault(case_id, []).append(node.problem(message, case_id))
+            cases = [
+                replace(case, problems=tuple(sorted([*case.problems, *late[case.case_id]], key=place_of)))
+                if case.case_id in late
+                else case
+                for case in cases
+            ]
+        return tuple(cases)

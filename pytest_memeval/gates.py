@@ -1,0 +1,277 @@
+"""Gates: thresholds on aggregated metrics, each case file a scope of its own.
+
+A gate is ``passed``, ``missed``, ``unmeasured`` (there should be a value, but none that can be relied on) or
+``not_applicable`` (nobody asked for it here). A P0 gate that is missed or unmeasured fails the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_memeval.aggregate import aggregate_metric, aggregate_sections, flat_value
+from pytest_memeval.case_counts import (
+    LABELLED,
+    count_stage,
+    matches,
+    metric_stages,
+    one_per_case,
+)
+from pytest_memeval.metrics.thresholds import Gate, MetricPath, parse_gate
+from pytest_memeval.report.messages import sentence
+from pytest_memeval.report.numbers import number_text, value_text
+from pytest_memeval.results import CaseResult, RunInfo, SetInfo
+
+PASSED, MISSED, UNMEASURED, NOT_APPLICABLE = "passed", "missed", "unmeasured", "not_applicable"
+#: A gate's status over several scopes is the first of these that any scope has.
+WORST_FIRST: tuple[str, ...] = (MISSED, UNMEASURED, PASSED, NOT_APPLICABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What became of one gate in one scope (the path of a case file).
+
+    ``reason`` is a sentence in English; ``reason_id`` and ``reason_values`` let a report say it in another language.
+    ``n`` is {units, cases, clusters} of the value.
+    """
+
+    scope: str
+    level: str
+    metric: str
+    op: str
+    threshold: float
+    value: float | None
+    interval: tuple[float, float] | None
+    n: Mapping[str, float] | None
+    status: str
+    reason: str
+    origin: str = "file"
+    reason_id: str = ""
+    reason_values: Mapping[str, Any] | None = None
+
+    @property
+    def gate(self) -> str:
+        """The gate as it is written: ``P0 l1.dimension_micro_f1 >= 0.75``."""
+        return f"{self.level} {self.metric} {self.op} {number_text(self.threshold)}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "scope": self.scope,
+            "level": self.level,
+            "metric": self.metric,
+            "op": self.op,
+            "threshold": self.threshold,
+            "value": self.value,
+            "interval": list(self.interval) if self.interval is not None else None,
+            "n": dict(self.n) if self.n is not None else None,
+            "status": self.status,
+            "reason": self.reason,
+            "origin": self.origin,
+            "reason_id": self.reason_id,
+            "reason_values": dict(self.reason_values or {}),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GateResult:
+        """Read :meth:`to_json`'s form back; keys that are unknown here are left."""
+        interval = data["interval"]
+        known = {key: data[key] for key in ("scope", "level", "metric", "op", "threshold", "value", "n", "status")}
+        return cls(
+            **known,
+            reason=data["reason"],
+            interval=(interval[0], interval[1]) if interval is not None else None,
+            origin=data.get("origin", "file"),
+            reason_id=data.get("reason_id", ""),
+            reason_values=data.get("reason_values"),
+        )
+
+
+def scope_gates(run: RunInfo, scope: SetInfo) -> tuple[Gate, ...]:
+    """A scope's gates: its own, with those on a metric that the command line names replaced by the latter.
+
+    Raises ThresholdError for a gate that cannot be read.
+    """
+    over = [parse_gate(text, origin) for text, origin in run.gates]
+    replaced = {str(gate.path) for gate in over}
+    own = [parse_gate(text, origin) for text, origin in scope.gates]
+    return (*(gate for gate in own if str(gate.path) not in replaced), *over)
+
+
+def evaluate_gates(
+    run: RunInfo,
+    sets: Sequence[SetInfo],
+    records: Iterable[CaseResult],
+    *,
+    aggregates: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[GateResult]:
+    """Every gate of every scope, in the scopes' order and P0 first; none when gates are switched off.
+
+    ``aggregates`` (scope path → what :func:`aggregate_sections` gives over its cases) saves computing them again.
+    """
+    if not run.gates_enabled:
+        return []
+    by_set: dict[str, list[CaseResult]] = {}
+    for record in one_per_case(records):
+        by_set.setdefault(record.set, []).append(record)
+    results: list[GateResult] = []
+    for scope in sets:
+        gates = scope_gates(run, scope)
+        if not gates:
+            continue
+        own = by_set.get(scope.path, [])
+        sections = aggregates.get(scope.path) if aggregates is not None else None
+        if sections is None:
+            sections = aggregate_sections(own)
+        evaluator = _Scope(run, scope, own, sections)
+        results += sorted((evaluator.evaluate(gate) for gate in gates), key=lambda result: result.level)
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    status: str
+    reason_id: str
+    values: Mapping[str, Any]
+
+
+class _Scope:
+    """One case file's gates."""
+
+    def __init__(
+        self, run: RunInfo, scope: SetInfo, records: Sequence[CaseResult], sections: Mapping[str, Any]
+    ) -> None:
+        self._run, self._scope, self._records, self._sections = run, scope, records, sections
+
+    def evaluate(self, gate: Gate) -> GateResult:
+        path = gate.path
+        records = [record for record in self._records if matches(record, path.filters)]
+        section = aggregate_metric(self._records, path) if path.filters else self._sections.get(path.section)
+        value = flat_value(section, path)
+        interval = ((section or {}).get("intervals") or {}).get(path.name)
+        size = ((section or {}).get("n") or {}).get(path.name)
+        finding = (
+            self._asked_for(gate, records)
+            or self._complete(gate)
+            or self._measured(path, records, section or {}, value)
+            or _compared(gate, value, self._selection(len(records)))
+        )
+        return GateResult(
+            scope=self._scope.path,
+            level=gate.level,
+            metric=str(path),
+            op=gate.threshold.op,
+            threshold=gate.threshold.number,
+            value=value,
+            interval=(interval[0], interval[1]) if interval else None,
+            n=size,
+            status=finding.status,
+            reason=sentence(finding.reason_id, "en", finding.values),
+            origin=gate.origin,
+            reason_id=finding.reason_id,
+            reason_values=finding.values,
+        )
+
+    def _asked_for(self, gate: Gate, records: Sequence[CaseResult]) -> _Finding | None:
+        """Whether anybody asked for this metric in this run and file."""
+        stages = metric_stages(gate.path.section, gate.path.metric)
+        for stage in stages:
+            if not self._selected(stage):
+                return _Finding(NOT_APPLICABLE, "stage_not_selected", {"stage": stage})
+        absent = NOT_APPLICABLE if gate.origin == "default" else UNMEASURED
+        for stage in stages:
+            if not self._scope.truth_counts.get(stage, 0):
+                return _Finding(absent, "no_truth_in_file", {"stage": stage})
+            if stage not in self._run.supported_stages:
+                return _Finding(absent, "stage_unsupported", {"stage": stage})
+        if not stages or self._run.partial == "aborted":
+            return None
+        counts = count_stage(records, stages)
+        labelled = sum(counts[name] for name in LABELLED)
+        if labelled == 0 and not self._missing_here():
+            chosen = self._run.partial == "selected"
+            if gate.path.filters and not records:
+                wanted = str(gate.path)[str(gate.path).index("{") :]
+                return _Finding(NOT_APPLICABLE if chosen else UNMEASURED, "no_case_matches", {"filter": wanted})
+            reason = "selection_left_no_truth" if chosen else "no_truth_in_cases"
+            return _Finding(NOT_APPLICABLE if chosen else UNMEASURED, reason, {"stage": stages[-1]})
+        if labelled and counts["unsupported"] == labelled:
+            return _Finding(absent, "stage_unsupported", {"stage": stages[-1]})
+        return None
+
+    def _complete(self, gate: Gate) -> _Finding | None:
+        """Whether the run got to its end; only P0 gates mind."""
+        if gate.level != "P0":
+            return None
+        if self._run.partial == "aborted":
+            return _Finding(UNMEASURED, "aborted", {})
+        if self._run.not_run:
+            return _Finding(UNMEASURED, "not_run", {"missing": len(self._run.not_run), "here": self._missing_here()})
+        return None
+
+    def _measured(
+        self, path: MetricPath, records: Sequence[CaseResult], section: Mapping[str, Any], value: float | None
+    ) -> _Finding | None:
+        """Whether the value stands."""
+        stages = metric_stages(path.section, path.metric)
+        if stages:
+            counts = count_stage(records, stages)
+            scored, errored, skipped = counts["scored"], counts["errored"], counts["skipped"]
+            if skipped and not scored and not errored:
+                return _Finding(UNMEASURED, "all_skipped", {"skipped": skipped, "stage": stages[-1]})
+            if errored and errored > self._run.max_error_rate * (scored + errored) + 1e-9:
+                values = {"errored": errored, "labelled": scored + errored, "rate": self._run.max_error_rate}
+                return _Finding(UNMEASURED, "too_many_errors", values)
+        lost = (section.get("unmeasured") or {}).get(path.name, 0)
+        if lost:
+            return _Finding(UNMEASURED, "not_finite", {"cases": lost, "metric": str(path)})
+        if value is None:
+            return _Finding(UNMEASURED, "no_value", {"metric": str(path)})
+        return None
+
+    def _selected(self, stage: str) -> bool:
+        stages = self._run.stages
+        return stage in stages or "all" in stages or (stage == "template" and "l2" in stages)
+
+    def _missing_here(self) -> int:
+        return sum(1 for entry in self._run.not_run if entry and entry[0] == self._scope.path)
+
+    def _selection(self, cases: int) -> dict[str, Any] | None:
+        if self._run.partial != "selected" or cases >= self._scope.cases:
+            return None
+        return {"cases": cases, "all": self._scope.cases}
+
+
+def _compared(gate: Gate, value: float | None, selection: Mapping[str, Any] | None) -> _Finding:
+    threshold = gate.threshold
+    assert value is not None
+    held = threshold.holds(value)
+    values: dict[str, Any] = {
+        "value": value_text(value, against=threshold.number),
+        "op": threshold.op,
+        "threshold": number_text(threshold.number),
+        **(selection or {}),
+    }
+    reason = "threshold_met" if held else "threshold_missed"
+    return _Finding(PASSED if held else MISSED, f"{reason}_in_selection" if selection else reason, values)
+
+
+def p0_status(results: Iterable[GateResult]) -> dict[str, str]:
+    """Each P0 gate as it is written → its worst status over the scopes (see :data:`WORST_FIRST`)."""
+    found: dict[str, set[str]] = {}
+    for result in results:
+        if result.level == "P0":
+            found.setdefault(result.gate, set()).add(result.status)
+    return {gate: next(status for status in WORST_FIRST if status in seen) for gate, seen in found.items()}
+
+
+def passed_p0(results: Iterable[GateResult]) -> bool | None:
+    """``True`` when every P0 gate that applies is passed, ``False`` when one is missed or unmeasured, ``None`` when no
+    P0 gate applies."""
+    statuses = {result.status for result in results if result.level == "P0"} - {NOT_APPLICABLE}
+    return statuses == {PASSED} if statuses else None
+
+
+def exit_should_fail(results: Iterable[GateResult]) -> bool:
+    """Whether a run that would end with status 0 has to end with 1."""
+    return passed_p0(results) is False

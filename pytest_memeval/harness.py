@@ -1,0 +1,141 @@
+"""What one process of a run shares: settings, loaded assets, engine, chat model, event loop."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_memeval.loops import LoopThread
+from pytest_memeval.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from pytest_memeval.assets.prompts import PromptSet, PromptStore
+    from pytest_memeval.assets.registry import Registry
+    from pytest_memeval.assets.templates import Templates
+    from pytest_memeval.cases.models import CaseSet
+    from pytest_memeval.llm.protocol import ChatModel
+    from pytest_memeval.runner import RunSettings
+
+
+class Harness:
+    """Loads each asset once and builds engine and model when first asked for. Close it at the end of the run."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.loop = LoopThread()
+        self._lock = threading.Lock()
+        self._registry: Registry | None = None
+        self._templates: Templates | None = None
+        self._stores: dict[Path | None, PromptStore] = {}
+        self._prompt_sets: dict[Path | None, PromptSet] = {}
+        self._sets: dict[Path, CaseSet] = {}
+        self._run_settings: RunSettings | None = None
+        self._scratch: Path | None = None
+        self._folders = 0
+        #: Node id → folder for its databases, set where they are to be kept.
+        self.kept_databases: Callable[[str], Path] | None = None
+
+    @property
+    def run_settings(self) -> RunSettings:
+        if self._run_settings is None:
+            self._run_settings = self.settings.run_settings()
+        return self._run_settings
+
+    @property
+    def registry(self) -> Registry:
+        """The ini's registry, else the shipped one. Raises DocumentError."""
+        if self._registry is None:
+            self._registry = self.settings.load_registry()
+        return self._registry
+
+    @property
+    def templates(self) -> Templates:
+        if self._templates is None:
+            self._templates = self.settings.load_templates(self.registry)
+        return self._templates
+
+    def prompt_store(self, path: Path | None = None) -> PromptStore:
+        """The prompts in ``path``, else the ini's or the shipped ones. Raises DocumentError."""
+        if path not in self._stores:
+            from pytest_memeval.assets.prompts import load_prompts
+
+            self._stores[path] = self.settings.load_prompts() if path is None else load_prompts(path)
+        return self._stores[path]
+
+    def prompt_set(self, path: Path | None = None) -> PromptSet:
+        """The run's prompt versions from that store. Raises PromptError for a version that it does not have."""
+        if path not in self._prompt_sets:
+            self._prompt_sets[path] = self.settings.resolve_prompts(self.prompt_store(path))
+        return self._prompt_sets[path]
+
+    def case_set(self, path: Path) -> CaseSet:
+        """The loaded case file, with its file errors in ``problems``; loaded once a process."""
+        known = self._sets.get(path)
+        if known is None:
+            from pytest_memeval.cases.loader import load_case_set
+
+            known = self._sets[path] = load_case_set(
+                path,
+                registry=self.registry,
+                templates=self.templates,
+                cache_dir=self.settings.cache_folder,
+            )
+        return known
+
+    def build_engine(self) -> object:
+        """The engine that the settings name. Raises SettingsError, or DocumentError for a bad predictions file."""
+        if self.settings.predictions is not None:
+            from pytest_memeval.engine.predictions import PredictionsEngine
+
+            return PredictionsEngine(self.settings.predictions)
+        name = self.settings.engine
+        if name == "reference":
+            from pytest_memeval.engine.reference.engine import ReferenceEngine
+
+            return ReferenceEngine()
+        return load_object(name, "--memeval-engine")
+
+    def build_llm(self) -> ChatModel:
+        from pytest_memeval.llm.factory import build_chat_model
+
+        return build_chat_model(self.settings.llm or "embedded")
+
+    def folder(self, case_id: str) -> Path:
+        """A fresh empty folder for one case, under one scratch folder of this process."""
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = Path(tempfile.mkdtemp(prefix="memeval-"))
+            self._folders += 1
+            folder = self._scratch / str(self._folders)
+        folder.mkdir()
+        return folder
+
+    def close(self) -> None:
+        """Stop the loop and remove the scratch folder. Safe to call twice."""
+        self.loop.close()
+        scratch, self._scratch = self._scratch, None
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def load_object(name: str, where: str) -> Any:
+    """Import ``module:attribute``; a class, or a function without required arguments, is called."""
+    module_name, _, attribute = name.partition(":")
+    try:
+        target: Any = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            target = getattr(target, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
+    if inspect.isclass(target) or inspect.isfunction(target):
+        try:
+            return target()
+        except TypeError as error:
+            raise SettingsError(f"{where}: {name!r} cannot be called without arguments: {error}") from None
+    return target

@@ -1,0 +1,335 @@
+"""Case files and cases as pytest nodes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterator, Mapping
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_memeval.cases.models import CaseSet, EvalCase
+from pytest_memeval.documents.problems import DocumentError
+from pytest_memeval.fixtures import RUN, StageFailure, fixture_case
+from pytest_memeval.metrics.thresholds import parse_path
+from pytest_memeval.plugin import SHARED_OPTIONS, harness_of
+from pytest_memeval.report.json_report import dumps
+from pytest_memeval.results import CaseError, CaseResult
+from pytest_memeval.runner import CaseRun, untouched_result
+from pytest_memeval.scopes import set_info
+from pytest_memeval.scoring import case_value
+from pytest_memeval.stages import CHAIN, truth_stages
+from pytest_memeval.values import DISTILL_STAGES
+
+if TYPE_CHECKING:
+    from _pytest.fixtures import FuncFixtureInfo
+
+    from pytest_memeval.harness import Harness
+
+#: Stages that have a fixture.
+FIXTURE_STAGES: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject")
+TAGS = pytest.StashKey[set[str]]()
+
+
+def _run_case_for(stages: tuple[str, ...]) -> Callable[..., None]:
+    """The test function of a case with these stages: its argument names are the fixtures that measure them."""
+    names = ["memeval_case", *(f"memeval_{stage}" for stage in stages), "memeval_measured"]
+
+    def run_case(**fixtures: Any) -> None:
+        fixtures["memeval_measured"].check_expectations()
+
+    run_case.__name__ = run_case.__qualname__ = "run_case"
+    # pytest reads argument names from the signature; what varies here is only which stages are asked for.
+    run_case.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    )
+    return run_case
+
+
+class CaseFile(pytest.File):
+    """A case set. Its file errors are one collection error that lists all of them."""
+
+    case_set: CaseSet
+
+    @property
+    def harness(self) -> Harness:
+        return harness_of(self.config)
+
+    def collect(self) -> Iterator[CaseItem]:
+        try:
+            case_set = self.harness.case_set(self.path)
+            if not case_set.problems:
+                self.harness.prompt_set(case_set.meta.prompts)
+        except DocumentError as error:
+            raise self.CollectError(self._listing(error.problems)) from None
+        except ValueError as error:
+            raise self.CollectError(f"{self._shown(self.path)}: {error}") from None
+        if case_set.problems:
+            raise self.CollectError(self._listing(case_set.problems))
+        self.case_set = case_set
+        self._register_tags(case_set)
+        functions: dict[tuple[str, ...], tuple[Callable[..., None], FuncFixtureInfo | None]] = {}
+        for case in case_set.cases:
+            stages = self._fixture_stages(case)
+            function, info = functions.get(stages) or (_run_case_for(stages), None)
+            item = CaseItem.from_parent(self, name=case.case_id, case=case, stages=stages, function=function, fixtureinfo=info)
+            functions[stages] = function, item._fixtureinfo
+            yield item
+
+    def _fixture_stages(self, case: EvalCase) -> tuple[str, ...]:
+        selected = self.harness.run_settings.stages
+        scored = [stage for stage in truth_stages(case) if selected is None or stage in selected]
+        wanted = {needed for stage in scored for needed in (*CHAIN[stage], stage)}
+        return tuple(stage for stage in DISTILL_STAGES if stage in wanted and stage in FIXTURE_STAGES)
+
+    def _register_tags(self, case_set: CaseSet) -> None:
+        # --strict-markers and a strict -m know only what the ini lists.
+        known: set[str] = self.config.stash.setdefault(TAGS, set())
+        for tag in sorted({tag for case in case_set.cases for tag in case.tags} - known):
+            known.add(tag)
+            self.config.addinivalue_line("markers", f"{tag}: tag of evaluation cases")
+
+    def _shown(self, path: Path) -> str:
+        try:
+            return path.relative_to(self.config.invocation_params.dir).as_posix()
+        except ValueError:
+            return str(path)
+
+    def _listing(self, problems: Any) -> str:
+        lines = [str(problem).replace(str(problem.path), self._shown(problem.path), 1) for problem in problems]
+        count = f"{len(lines)} problems in {self._shown(self.path)}:\n" if len(lines) > 1 else ""
+        return count + "\n".join(lines)
+
+
+class CaseItem(pytest.Function):
+    """One case as a pytest item; fixtures, marks and reports work as for any test function."""
+
+    case: EvalCase
+    #: The stages whose fixtures the item asks for.
+    stages: tuple[str, ...]
+
+    @classmethod
+    def from_parent(cls, parent: Any, **kw: Any) -> CaseItem:
+        case, stages, function = kw.pop("case"), kw.pop("stages"), kw.pop("function")
+        self: CaseItem = super().from_parent(parent, callobj=function, **kw)
+        self.case = case
+        self.stages = stages
+        self.add_marker("memeval")
+        for word in dict.fromkeys((case.difficulty, case.source, *case.tags)):
+            self.add_marker(word)
+        return self
+
+    @property
+    def case_file(self) -> CaseFile:
+        parent = self.parent
+        assert isinstance(parent, CaseFile)
+        return parent
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.case.line - 1, self.name
+
+    @property
+    def place(self) -> str:
+        """``file:line`` relative to the current folder, so that editors and terminals can jump there."""
+        return f"{self.case_file._shown(self.path)}:{self.case.line}"
+
+
+def select_items(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Apply ``--memeval-limit`` and ``--memeval-sample`` to every case set, and close what is tagged slow or
+    integration. Cases are counted in the order of their file, however items were shuffled."""
+    settings = harness_of(config).settings
+    by_file: dict[str, list[CaseItem]] = {}
+    for item in items:
+        if isinstance(item, CaseItem):
+            by_file.setdefault(item.case_file.nodeid, []).append(item)
+            for word in SHARED_OPTIONS:
+                if word in item.case.tags and not config.getoption(f"--run-{word}", False):
+                    item.add_marker(pytest.mark.skip(reason=f"tagged {word}: opened by --run-{word}"))
+    if settings.limit is None and settings.sample is None:
+        return
+    kept: set[CaseItem] = set()
+    for node_id, own in by_file.items():
+        own.sort(key=lambda item: item.case.line)
+        if settings.sample is not None and settings.sample < len(own):
+            chosen = random.Random(f"{settings.seed}:{node_id}").sample(range(len(own)), settings.sample)
+            own = [own[index] for index in sorted(chosen)]
+        kept.update(own[: settings.limit])
+    dropped = [item for item in items if isinstance(item, CaseItem) and item not in kept]
+    if dropped:
+        items[:] = [item for item in items if not isinstance(item, CaseItem) or item in kept]
+        config.hook.pytest_deselected(items=dropped)
+
+
+class CaseHooks:
+    """Turns what happens to an item into its record, in whichever process the item runs."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self._selected: dict[str, str] | None = None
+        self._told: set[str] = set()
+        self._errors: list[CaseError] = []
+        self._skipped = False
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._selected = {
+            item.nodeid: owner for item in session.items if (owner := self._set_of(item)) is not None
+        }
+
+    def _set_of(self, item: pytest.Item) -> str | None:
+        """The case set that the item counts for; ``None`` for one that enters no aggregate."""
+        if isinstance(item, CaseItem):
+            return item.case_file.nodeid
+        marker = item.get_closest_marker("memeval")
+        if marker is None or not marker.kwargs.get("gate", False):
+            return None
+        case = marker.kwargs.get("case")
+        return case.partition("::")[0] if isinstance(case, str) else item.nodeid.partition("::")[0]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        owner = self._set_of(item)
+        if owner is None:
+            if call.when == "teardown":
+                _forget(item)
+            return (yield)
+        if call.when == "setup":
+            self._errors, self._skipped = [], False
+        run = item.stash.get(RUN, None)
+        properties = self._properties(run) if run is not None and call.when != "setup" else {}
+        item.user_properties[:] = [
+            *((name, value) for name, value in item.user_properties if not name.startswith("memeval.")),
+            *properties.items(),
+        ]
+        report: pytest.TestReport = yield
+        self._note(call, report, run)
+        if call.when == "call" and run is not None:
+            main = main_figure(run)
+            if main:
+                report.memeval_main = main  # type: ignore[attr-defined]
+        if call.when == "teardown":
+            report.memeval_envelope = self._envelope(item, owner, run)  # type: ignore[attr-defined]
+            _forget(item)
+        return report
+
+    def _note(self, call: pytest.CallInfo[None], report: pytest.TestReport, run: CaseRun | None) -> None:
+        if call.when == "teardown":
+            return
+        if report.skipped:
+            self._skipped = True
+        elif report.failed and call.excinfo is not None:
+            error = call.excinfo.value
+            if isinstance(error, StageFailure) and error.kind is not None:
+                self._errors.append(CaseError(error.stage, error.kind, str(error.msg)))
+            elif call.when == "setup" and not (isinstance(error, StageFailure) and run is not None and run.errors):
+                text = str(error.msg) if isinstance(error, StageFailure) else call.excinfo.exconly(tryshort=True)
+                self._errors.append(CaseError("setup", "fixture_error", text))
+            elif call.when == "call" and not isinstance(error, pytest.fail.Exception):
+                self._errors.append(CaseError("call", "test_error", call.excinfo.exconly(tryshort=True)))
+
+    def _properties(self, run: CaseRun) -> dict[str, float | str]:
+        """The case's scalar figures, flat."""
+        status = run.statuses()
+        sections = run.scorer.sections([stage for stage in run.plan.scored if status[stage] == "scored"])
+        return {
+            f"memeval.{section}.{name}": value
+            for section, record in sections.items()
+            for name, value in record.values().items()
+            if value is not None
+        }
+
+    def _envelope(self, item: pytest.Item, owner: str, run: CaseRun | None) -> str:
+        harness = harness_of(self.config)
+        envelope: dict[str, Any] = {}
+        case_set = item.case_file.case_set if isinstance(item, CaseItem) else None
+        case = item.case if isinstance(item, CaseItem) else fixture_case(item)
+        if run is not None:
+            result: CaseResult | None = run.case_result(
+                node_id=item.nodeid, set_path=owner, extra_errors=self._errors, skipped=self._skipped
+            )
+            meta = process_meta(run, owner, harness)
+            if self._once("meta", dumps(meta)):
+                envelope["meta"] = meta
+        elif case is not None:
+            result = untouched_result(
+                case,
+                node_id=item.nodeid,
+                set_path=owner,
+                settings=harness.run_settings,
+                errors=self._errors or (() if self._skipped else (CaseError("setup", "not_measured", "no stage ran"),)),
+                skipped=self._skipped,
+            )
+        else:
+            result = None
+        if result is not None:
+            envelope["record"] = result.to_json()
+        if case_set is None and case is not None and case.path is not None:
+            case_set = harness.case_set(case.path)
+        if case_set is not None and self._once("set", owner):
+            envelope["set"] = set_info(case_set, owner, harness.settings.gates_from("ini")).to_json()
+        if self._once("selected", ""):
+            envelope["selected"] = self._selected or {}
+        return dumps(envelope)
+
+    def _once(self, kind: str, what: str) -> bool:
+        key = f"{kind}:{what}"
+        if key in self._told:
+            return False
+        self._told.add(key)
+        return True
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        # A worker whose cases all crashed elsewhere still says what it had to run.
+        output = getattr(self.config, "workeroutput", None)
+        if output is not None and self._selected and self._once("selected", ""):
+            output["memeval_selected"] = dumps({"selected": self._selected})
+
+
+def _forget(item: pytest.Item) -> None:
+    """Let the run's data go: thousands of items stay alive until the session ends."""
+    if RUN in item.stash:
+        del item.stash[RUN]
+
+
+def main_figure(run: CaseRun) -> str:
+    """The figure that ``-v`` shows for a case: that of the first scored stage."""
+    sections = run.scorer.sections(run.plan.scored)
+    for path, label in MAIN_FIGURES:
+        value = case_value(sections, path)
+        if value is not None:
+            return f"{label} {value:.2f}"
+    return ""
+
+
+MAIN_FIGURES = tuple(
+    (parse_path(path), label)
+    for path, label in (
+        ("l1.dimension_micro_f1", "l1 F1"),
+        ("l15.action_accuracy", "l15 accuracy"),
+        ("l2.section_hit_rate", "section hit"),
+        ("l2.scene_grouping_f1", "scene F1"),
+        ("inject.reference_coverage", "inject coverage"),
+    )
+)
+
+
+def process_meta(run: CaseRun, owner: str, harness: Harness) -> Mapping[str, Any]:
+    """Engine, model, prompts and matcher of a case, for the head of the report."""
+    prompts, llm = run.prompts, run.llm
+    engine = run.engine
+    return {
+        "engine": {
+            "name": str(getattr(engine, "name", type(engine).__name__)),
+            "version": None if getattr(engine, "version", None) is None else str(engine.version),  # type: ignore[attr-defined]
+        },
+        "supported_stages": list(run.supported),
+        "model": {"provider": llm.name, "name": getattr(llm, "model", None)},
+        "matcher": harness.run_settings.scoring.describe(),
+        "prompts": {
+            owner: {"versions": dict(prompts.versions), "hashes": dict(prompts.hashes), "notes": list(prompts.notes)}
+        },
+        "registry": {owner: run.registry.content_hash},
+    }

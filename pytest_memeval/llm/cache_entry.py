@@ -1,0 +1,187 @@
+"""One recorded answer: what was asked, what came back, and the two hashes by which it is found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pytest_memeval.llm.protocol import ChatReply, Usage
+from pytest_memeval.llm.redaction import redact, redact_known
+from pytest_memeval.llm.structured import plain
+from pytest_memeval.llm.wire import well_formed
+
+
+def canonical_json(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, ASCII."""
+    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A question to a chat model with all that changes the answer. ``stage`` does not: it only says what it is for.
+
+    ``max_tokens`` is the cap in force, a model's default included. Temperatures equal as numbers are the same.
+    """
+
+    endpoint: str
+    model: str | None
+    messages: tuple[Mapping[str, str], ...]
+    temperature: float = 0.0
+    max_tokens: int | None = None
+    response_format: Mapping[str, Any] | None = None
+    trial: int = 0
+    stage: str = ""
+
+    @property
+    def key(self) -> str:
+        """SHA-256 (hex) over endpoint, model, messages, parameters, response format and trial: the cache's key."""
+        return _sha256(
+            {
+                "v": 1,
+                "endpoint": self.endpoint,
+                "model": self.model,
+                "messages": [dict(message) for message in self.messages],
+                "parameters": {"temperature": float(self.temperature), "max_tokens": self.max_tokens},
+                "response_format": self.response_format,
+                "trial": self.trial,
+            }
+        )
+
+    @property
+    def request_hash(self) -> str:
+        """SHA-256 (hex) over messages and trial alone: the same question to whatever model, however it was sent."""
+        return request_hash(self.messages, self.trial)
+
+    def body(self) -> dict[str, Any]:
+        """The request's JSON form without endpoint, model, stage and trial. The known keys are cut out."""
+        return {
+            "messages": [
+                {name: redact_known(well_formed(value)) for name, value in message.items()} for message in self.messages
+            ],
+            "parameters": {"temperature": float(self.temperature), "max_tokens": self.max_tokens},
+            "response_format": plain(self.response_format),
+        }
+
+
+def request_hash(messages: Sequence[Mapping[str, str]], trial: int = 0) -> str:
+    """See :attr:`ChatRequest.request_hash`."""
+    return _sha256({"v": 1, "messages": [dict(message) for message in messages], "trial": trial})
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """A recorded answer. ``request`` is :meth:`ChatRequest.body`, ``created`` an ISO time, ``latency`` in seconds."""
+
+    key: str
+    request_hash: str
+    endpoint: str
+    model: str | None
+    stage: str
+    trial: int
+    request: Mapping[str, Any]
+    text: str
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    server_model: str | None = None
+    latency: float = 0.0
+    created: str = ""
+
+    @staticmethod
+    def of(request: ChatRequest, reply: ChatReply, *, created: datetime | None = None) -> CacheEntry:
+        """The entry for an answered request, now."""
+        return CacheEntry(
+            key=request.key,
+            request_hash=request.request_hash,
+            endpoint=redact(request.endpoint),
+            model=request.model,
+            stage=request.stage,
+            trial=request.trial,
+            request=request.body(),
+            text=redact_known(well_formed(reply.text)),
+            finish_reason=reply.finish_reason,
+            usage=reply.usage,
+            server_model=None if reply.model is None else redact(reply.model),
+            latency=round(reply.latency, 6),
+            created=(created or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds"),
+        )
+
+    def reply(self) -> ChatReply:
+        """The answer as a reply that cost no request (``cached``, 0 attempts), with the recorded latency."""
+        return ChatReply(
+            self.text, self.finish_reason, self.usage, self.server_model, self.latency, cached=True, attempts=0
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "request_hash": self.request_hash,
+            "stage": self.stage,
+            "endpoint": self.endpoint,
+            "model": self.model,
+            "trial": self.trial,
+            "request": self.request,
+            "answer": {"text": self.text, "finish_reason": self.finish_reason},
+            "provenance": {
+                "created": self.created,
+                "latency": self.latency,
+                "input_tokens": self.usage.input_tokens,
+                "output_tokens": self.usage.output_tokens,
+                "server_model": self.server_model,
+            },
+        }
+
+    @staticmethod
+    def from_json(data: Any) -> CacheEntry:
+        """The entry in a decoded line. Raises ``ValueError`` naming what is wrong; the hashes must fit the request."""
+        if not isinstance(data, Mapping):
+            raise ValueError("is no JSON object")
+        request, answer, provenance = (data.get(name) for name in ("request", "answer", "provenance"))
+        if not isinstance(request, Mapping) or not isinstance(request.get("messages"), list):
+            raise ValueError("has no `request` with `messages`")
+        if not isinstance(answer, Mapping) or not isinstance(answer.get("text"), str):
+            raise ValueError("has no `answer` with a `text`")
+        source: Mapping[str, Any] = provenance if isinstance(provenance, Mapping) else {}
+        raw_parameters = request.get("parameters")
+        parameters: Mapping[str, Any] = raw_parameters if isinstance(raw_parameters, Mapping) else {}
+        trial = data.get("trial", 0)
+        if not isinstance(trial, int) or isinstance(trial, bool):
+            raise ValueError(f"`trial` is {trial!r}, not a whole number")
+        try:
+            asked = ChatRequest(
+                endpoint=str(data.get("endpoint") or ""),
+                model=None if data.get("model") is None else str(data["model"]),
+                messages=tuple(dict(message) for message in request["messages"]),
+                temperature=float(parameters.get("temperature", 0.0)),
+                max_tokens=parameters.get("max_tokens"),
+                response_format=request.get("response_format"),
+                trial=trial,
+                stage=str(data.get("stage") or ""),
+            )
+        except (TypeError, ValueError):
+            raise ValueError("has a `request` that cannot be read") from None
+        key = data.get("key", asked.key)
+        if key != asked.key and "[redacted]" not in canonical_json(request) and "[redacted]" not in asked.endpoint:
+            raise ValueError(f"has the key {str(key)[:12]}…, which is not its request's: the request was changed")
+        return CacheEntry(
+            key=str(key),
+            request_hash=str(data.get("request_hash") or asked.request_hash),
+            endpoint=asked.endpoint,
+            model=asked.model,
+            stage=asked.stage,
+            trial=trial,
+            request=dict(request),
+            text=answer["text"],
+            finish_reason=answer.get("finish_reason"),
+            usage=Usage(source.get("input_tokens"), source.get("output_tokens")),
+            server_model=source.get("server_model"),
+            latency=float(source.get("latency") or 0.0),
+            created=str(source.get("created") or ""),
+        )

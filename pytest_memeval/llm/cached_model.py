@@ -1,0 +1,276 @@
+"""A chat model, and an embedder, that answer from the cache first."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.llm.batch import BatchRequests
+from pytest_memeval.llm.cache import AnswerCache
+from pytest_memeval.llm.cache_entry import CacheEntry, ChatRequest
+from pytest_memeval.llm.cache_file import CacheError, CacheWarning
+from pytest_memeval.llm.protocol import ChatModel, ChatReply, Embedder, ModelPending, NotRecorded
+from pytest_memeval.llm.sync import SyncCompletion
+from pytest_memeval.llm.wire import Accepted
+
+#: - ``auto``: answer from the cache, else ask and store. A cache that cannot be written is a warning.
+#: - ``record``: the same, but an answer that cannot be stored is an error: the recording is meant to be whole.
+#: - ``refresh``: ask anew (each question once a run) and replace what is stored.
+#: - ``replay``: answer from the cache only; a miss is an error, nothing is asked and nothing written.
+#: - ``batch``: answer from the cache; a miss is written to the batch file and is pending.
+#: - ``off``: neither read nor write.
+CacheMode = Literal["auto", "record", "replay", "refresh", "batch", "off"]
+CACHE_MODES: tuple[CacheMode, ...] = get_args(CacheMode)
+
+WAYS_ON = "ask a model (`--memeval-llm openai`, `--memeval-llm embedded`) or collect it (`--memeval-cache batch`)"
+
+
+def check_mode(mode: str) -> CacheMode:
+    """The cache mode of this name. Raises ``ValueError`` naming the nearest one."""
+    for known in CACHE_MODES:
+        if mode == known:
+            return known
+    raise ValueError(f"unknown cache mode {mode!r}{did_you_mean(mode, CACHE_MODES)}")
+
+
+@dataclass(slots=True, eq=False)
+class _Flight:
+    """A question that is being asked, and how many wait for its answer."""
+
+    future: concurrent.futures.Future[ChatReply]
+    loop: asyncio.AbstractEventLoop
+    task: asyncio.Task[None] | None = None
+    waiting: int = 0
+
+
+class _Abandoned(Exception):
+    """The asking call ended without an outcome (its event loop closed); whoever still waits asks again."""
+
+
+class CachedChatModel(SyncCompletion):
+    """``inner`` behind a cache. Failures are never stored.
+
+    Answers are found by the inner model's ``endpoint`` and ``model`` (its ``name`` where it has none), messages,
+    parameters, response format and trial. The same question asked twice at once is sent once; the second reply, like
+    every reply from the cache, says ``cached`` and 0 attempts. Raises what ``inner`` raises, :class:`NotRecorded` for
+    a miss in ``replay`` and :class:`ModelPending` for one in ``batch`` (which needs ``requests``).
+    """
+
+    def __init__(
+        self, inner: ChatModel, cache: AnswerCache, mode: str = "auto", *, requests: BatchRequests | None = None
+    ) -> None:
+        self.inner = inner
+        self.cache = cache
+        self.mode = check_mode(mode)
+        self.requests = requests
+        if self.mode == "batch" and requests is None:
+            raise ValueError("cache mode 'batch' needs a file for the requests")
+        self._lock = threading.Lock()
+        self._flights: dict[str, _Flight] = {}
+        self._refreshed: set[str] = set()
+        self._warned = False
+        self.hits = 0
+        self.misses = 0
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def endpoint(self) -> str:
+        return str(getattr(self.inner, "endpoint", self.inner.name))
+
+    @property
+    def model(self) -> str | None:
+        model = getattr(self.inner, "model", None)
+        return None if model is None else str(model)
+
+    def request(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        stage: str,
+        response_format: Mapping[str, Any] | None = None,
+        temperature: float = 0.0,
+        max_tokens: int | None = None,
+        trial: int = 0,
+    ) -> ChatRequest:
+        """The request as the cache knows it, for asking whether it is held (``cache.get(request.key)``)."""
+        cap = getattr(self.inner, "default_max_tokens", None) if max_tokens is None else max_tokens
+        return ChatRequest(
+            self.endpoint,
+            self.model,
+            tuple(dict(message) for message in messages),
+            temperature,
+            cap,
+            response_format,
+            trial,
+            stage,
+        )
+
+    async def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        stage: str,
+        response_format: Mapping[str, Any] | None = None,
+        temperature: float = 0.0,
+        max_tokens: int | None = None,
+        trial: int = 0,
+    ) -> ChatReply:
+        request = self.request(
+            messages,
+            stage=stage,
+            response_format=response_format,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            trial=trial,
+        )
+        if self.mode == "off":
+            return await self._ask(request)
+        key = request.key
+        if (held := self._look_up(key)) is not None:
+            self.hits += 1
+            return held.reply()
+        self.misses += 1
+        if self.mode == "replay":
+            missing = "" if self.cache.path.exists() else f" (there is no file {self.cache.path})"
+            raise NotRecorded(
+                f"stage {stage}: the cache holds no answer of {self.model or self.name} on {self.endpoint} to this"
+                f" request{_trial(trial)}{missing}; {WAYS_ON}"
+            )
+        if self.mode == "batch":
+            assert self.requests is not None
+            accepted = getattr(self.inner, "accepted", None)
+            await asyncio.to_thread(
+                self.requests.add, request, self.cache, accepted=accepted if isinstance(accepted, Accepted) else None
+            )
+            raise ModelPending(f"stage {stage}: waits for its answer; the request is in {self.requests.path}")
+        return await self._ask_once(key, request)
+
+    def _look_up(self, key: str) -> CacheEntry | None:
+        if self.mode == "refresh" and key not in self._refreshed:
+            return None
+        try:
+            return self.cache.get(key)
+        except CacheError as error:
+            if self.mode != "auto":
+                raise
+            self._warn(error)
+            return None
+
+    async def _ask(self, request: ChatRequest) -> ChatReply:
+        return await self.inner.complete(
+            request.messages,
+            stage=request.stage,
+            response_format=request.response_format,
+            temperature=request.temperature,
+            max_tokens=request.max_tokens,
+            trial=request.trial,
+        )
+
+    async def _ask_once(self, key: str, request: ChatRequest) -> ChatReply:
+        """Ask, or wait for the call that asks the same already. The asking ends when nobody waits any more."""
+        loop = asyncio.get_running_loop()
+        while True:
+            with self._lock:
+                flight = self._flights.get(key)
+                leads = flight is None
+                if flight is None:
+                    flight = self._flights[key] = _Flight(concurrent.futures.Future(), loop)
+                    # A task of its own: a caller that gives up must not take the others' answer with it.
+                    flight.task = loop.create_task(self._fly(key, request, flight))
+                    flight.task.add_done_callback(lambda _, landed=flight: self._land(key, landed))
+                flight.waiting += 1
+            try:
+                reply = await asyncio.shield(asyncio.wrap_future(flight.future))
+            except _Abandoned:
+                continue
+            finally:
+                self._leave(key, flight)
+            return reply if leads else replace(reply, cached=True, attempts=0)
+
+    async def _fly(self, key: str, request: ChatRequest, flight: _Flight) -> None:
+        try:
+            reply = await self._ask(request)
+            await self._store(key, request, reply)
+        except Exception as error:
+            flight.future.set_exception(error)
+        else:
+            flight.future.set_result(reply)
+
+    def _land(self, key: str, flight: _Flight) -> None:
+        with self._lock:
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+        if not flight.future.done():
+            flight.future.set_exception(_Abandoned())
+
+    def _leave(self, key: str, flight: _Flight) -> None:
+        with self._lock:
+            flight.waiting -= 1
+            if flight.waiting or flight.future.done():
+                return
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+        if flight.task is not None and not flight.loop.is_closed():
+            flight.loop.call_soon_threadsafe(flight.task.cancel)
+
+    async def _store(self, key: str, request: ChatRequest, reply: ChatReply) -> None:
+        entry = CacheEntry.of(request, reply)
+        try:
+            # In a thread, since the wait for another process's write would hold up every case of this one.
+            await asyncio.to_thread(self.cache.put, entry, replace=self.mode == "refresh")
+        except CacheError as error:
+            if self.mode != "auto":
+                raise
+            self._warn(error)
+        if self.mode == "refresh":
+            self._refreshed.add(key)
+
+    def _warn(self, error: CacheError) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"{error}; the run goes on without storing answers", CacheWarning, stacklevel=2)
+
+
+class CachedEmbedder:
+    """``inner`` behind the same cache, text by text. A cached vector must have the dimension of the others.
+
+    Raises :class:`NotRecorded` for a miss in ``replay`` and in ``batch`` (embeddings are not collected), and
+    :class:`DimensionMismatch` where a model gives vectors of several dimensions.
+    """
+
+    def __init__(self, inner: Embedder, cache: AnswerCache, mode: str = "auto") -> None:
+        self.inner = inner
+        self.cache = cache
+        self.mode = check_mode(mode)
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        if self.mode == "off":
+            return await self.inner.embed(texts)
+        endpoint = str(getattr(self.inner, "endpoint", self.inner.name))
+        model = str(getattr(self.inner, "model", None) or self.inner.name)
+        held = {} if self.mode == "refresh" else self.cache.get_vectors(endpoint, model, texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in held]
+        if missing:
+            if self.mode in ("replay", "batch"):
+                raise NotRecorded(f"the cache holds no embedding of {model} on {endpoint} for {len(missing)} texts")
+            new = dict(zip(missing, await self.inner.embed(missing), strict=True))
+            await asyncio.to_thread(self.cache.put_vectors, endpoint, model, new, replace=self.mode == "refresh")
+            held |= new
+        return [list(held[text]) for text in texts]
+
+
+def _trial(trial: int) -> str:
+    return f" (trial {trial})" if trial else ""

@@ -1,0 +1,110 @@
+"""The cache as a text file that can be read, compared and committed: one answer a line, sorted by key."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_memeval.documents.problems import DocumentError, Problem
+from pytest_memeval.llm.cache import AnswerCache
+from pytest_memeval.llm.cache_entry import CacheEntry
+
+HEADER = {"format": "memeval-answers", "version": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What an import did: answers ``added``, those that were there already, and the lines ``skipped`` with the reason."""
+
+    added: int
+    present: int
+    skipped: tuple[Problem, ...] = ()
+
+
+def write_jsonl(path: Path, entries: Iterable[CacheEntry]) -> int:
+    """Write entries as a JSONL file, sorted by key, in one step (readers see the old file or the new); how many.
+
+    The same entries give the same bytes.
+    """
+    ordered = sorted(entries, key=lambda entry: entry.key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(json.dumps(HEADER) + "\n")
+            for entry in ordered:
+                file.write(json.dumps(entry.to_json(), ensure_ascii=False) + "\n")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return len(ordered)
+
+
+def export_jsonl(cache: AnswerCache, path: Path, *, model: str | None = None, stage: str | None = None) -> int:
+    """Write the cache's answers (of one model or stage only, if named) to ``path``; how many."""
+    return write_jsonl(
+        path,
+        (entry for entry in cache.entries() if model in (None, entry.model) and stage in (None, entry.stage)),
+    )
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 text file with their numbers from 1; empty ones are left out. Splits at line feeds only.
+
+    Raises :class:`DocumentError` if the file cannot be read or is no UTF-8.
+    """
+    number = 0
+    try:
+        # A byte-order mark is accepted; U+2028 and its like are characters of an answer and end no line.
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            for number, line in enumerate(file, 1):  # noqa: B007 - the number is told in the error
+                if line.strip():
+                    yield number, line
+    except UnicodeDecodeError as error:
+        raise DocumentError([Problem(path, number + 1, 0, f"is not UTF-8 ({error.reason})")]) from None
+    except OSError as error:
+        raise DocumentError([Problem(path, 0, 0, f"cannot be read: {error.strerror or error}")]) from None
+
+
+def decode_line(line: str) -> Any:
+    """A line's JSON value. Raises ``ValueError`` with a short text."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("is no JSON") from None
+
+
+def read_jsonl(path: Path) -> list[tuple[int, CacheEntry]]:
+    """All entries of an export with their line numbers. The header line is optional.
+
+    Raises :class:`DocumentError` with every bad line at once.
+    """
+    entries: list[tuple[int, CacheEntry]] = []
+    problems: list[Problem] = []
+    for number, line in numbered_lines(path):
+        try:
+            data = decode_line(line)
+            if isinstance(data, dict) and "format" in data and "key" not in data:
+                if data != HEADER:
+                    raise ValueError(f"has the header {line.strip()[:80]}, not {json.dumps(HEADER)}")
+                continue
+            entries.append((number, CacheEntry.from_json(data)))
+        except ValueError as error:
+            problems.append(Problem(path, number, 0, f"this line {error}"))
+    if problems:
+        raise DocumentError(problems)
+    return entries
+
+
+def import_jsonl(cache: AnswerCache, path: Path, *, replace: bool = False) -> ImportResult:
+    """Take an export's answers into the cache; those that it holds already stay unless ``replace``.
+
+    Nothing is imported if any line is bad (:class:`DocumentError`).
+    """
+    entries = [entry for _, entry in read_jsonl(path)]
+    added = cache.put_many(entries, replace=replace)
+    return ImportResult(added, len(entries) - added)

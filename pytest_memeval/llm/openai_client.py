@@ -1,0 +1,200 @@
+"""Chat models and embedders behind any server that speaks OpenAI's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_memeval.llm.connection import Attempts, ServerConnection
+from pytest_memeval.llm.faults import Fault, rejected_parameter
+from pytest_memeval.llm.protocol import ChatReply, ModelQuota, ModelRejected
+from pytest_memeval.llm.rate import RateLimiter, estimate_tokens
+from pytest_memeval.llm.redaction import redact_known
+from pytest_memeval.llm.retry import CircuitBreaker, RetryPolicy
+from pytest_memeval.llm.settings import ModelSettings
+from pytest_memeval.llm.sync import SyncCompletion
+from pytest_memeval.llm.wire import Accepted, JunkBody, chat_body, read_completion
+
+
+class _Client:
+    """What a chat model and an embedder have in common."""
+
+    name = "openai"
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        policy: RetryPolicy | None = None,
+        limiter: RateLimiter | None = None,
+        breaker: CircuitBreaker | None = None,
+    ) -> None:
+        self.settings = settings
+        self._connection = ServerConnection(settings, policy=policy, limiter=limiter, breaker=breaker)
+
+    @property
+    def endpoint(self) -> str:
+        """The server's name in caches and reports."""
+        return self._connection.redacted(self.settings.endpoint)
+
+    @property
+    def model(self) -> str | None:
+        """The model asked for."""
+        return self.settings.model
+
+    @property
+    def breaker(self) -> CircuitBreaker:
+        return self._connection.breaker
+
+    def _check_settings(self) -> str:
+        """The model's name. Raises before anything is sent if the settings cannot work."""
+        self.breaker.check()
+        if (missing := self.settings.missing_model_message()) is not None:
+            raise ModelRejected(missing)
+        if (missing := self.settings.missing_key_message()) is not None:
+            raise ModelQuota(self.breaker.trip(missing))
+        assert self.settings.model is not None
+        return self.settings.model
+
+    async def aclose(self) -> None:
+        """Close the running event loop's connections."""
+        await self._connection.aclose()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r}, endpoint={self.endpoint!r})"
+
+
+class OpenAIChatModel(_Client, SyncCompletion):
+    """A chat model on a server with a chat completions endpoint.
+
+    Which parameters the server takes (the token cap's name, temperature, JSON by schema or at all) is learnt from the
+    first request that it rejects for one of them. ``ChatReply.attempts`` counts all requests sent for a reply, and
+    ``latency`` is the time of the one that was answered, without waits. Usable from several event loops, one after
+    another or at once; ``complete_sync`` is for code without one.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        policy: RetryPolicy | None = None,
+        limiter: RateLimiter | None = None,
+        breaker: CircuitBreaker | None = None,
+    ) -> None:
+        super().__init__(settings, policy=policy, limiter=limiter, breaker=breaker)
+        self.accepted = Accepted()
+
+    @property
+    def default_max_tokens(self) -> int | None:
+        """The token cap of calls that name none."""
+        return self.settings.max_tokens
+
+    async def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        stage: str,
+        response_format: Mapping[str, Any] | None = None,
+        temperature: float = 0.0,
+        max_tokens: int | None = None,
+        trial: int = 0,
+    ) -> ChatReply:
+        """Ask the model once. ``stage`` and ``trial`` change nothing of what is sent.
+
+        Raises :class:`ChatModelError`: ``ModelUnavailable`` after the last retry, ``ModelQuota`` for quota and
+        authentication (and from then on at once), ``ModelTruncated``, ``ModelRefused``, ``ModelEmpty``,
+        ``ModelOverflow`` for a request longer than the model's context, ``ModelRejected`` for any other 4xx.
+        """
+        model = self._check_settings()
+        cap = self.default_max_tokens if max_tokens is None else max_tokens
+
+        def body() -> dict[str, Any]:
+            return chat_body(
+                model,
+                messages,
+                response_format=response_format,
+                temperature=temperature,
+                max_tokens=cap,
+                accepted=self.accepted,
+            )
+
+        def read(data: Any, attempts: Attempts) -> ChatReply:
+            return read_completion(
+                data,
+                response_format=response_format,
+                max_tokens=cap,
+                attempts=attempts.sent,
+                latency=attempts.latency,
+            )
+
+        reply = await self._connection.call(
+            "chat", body, read, adapt=self._adapt, input_tokens=estimate_tokens(messages)
+        )
+        # A server may echo what it was sent; its own key must get no further.
+        secrets = self.settings.secrets
+        return replace(
+            reply,
+            text=redact_known(reply.text, secrets),
+            model=None if reply.model is None else redact_known(reply.model, secrets),
+        )
+
+    def _adapt(self, fault: Fault, sent: Mapping[str, Any]) -> bool:
+        parameter = rejected_parameter(fault, sent)
+        if parameter is None:
+            return False
+        following = self.accepted.without(parameter, sent)
+        if following is None:
+            return False
+        self.accepted = following
+        return True
+
+
+class OpenAIEmbedder(_Client):
+    """An embedding model on a server with an embeddings endpoint. Sends at most ``batch_size`` texts a request."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        policy: RetryPolicy | None = None,
+        limiter: RateLimiter | None = None,
+        breaker: CircuitBreaker | None = None,
+        batch_size: int = 128,
+    ) -> None:
+        super().__init__(settings, policy=policy, limiter=limiter, breaker=breaker)
+        self._batch_size = batch_size
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text, in order; ``[]`` for none. Raises :class:`ChatModelError`."""
+        model = self._check_settings()
+        vectors: list[list[float]] = []
+        for start in range(0, len(texts), self._batch_size):
+            part = list(texts[start : start + self._batch_size])
+            vectors += await self._connection.call(
+                "embeddings",
+                lambda part=part: {"model": model, "input": part, "encoding_format": "float"},  # type: ignore[misc]
+                lambda data, attempts, part=part: _read_vectors(data, len(part)),  # type: ignore[misc]
+                input_tokens=estimate_tokens([{"content": text} for text in part]),
+            )
+        if len({len(vector) for vector in vectors}) > 1:
+            raise ModelRejected(f"{self.endpoint} answered vectors of different dimensions")
+        return vectors
+
+
+def _read_vectors(data: Any, count: int) -> list[list[float]]:
+    """The vectors of an embeddings answer in the order of the texts. Raises :class:`JunkBody`."""
+    rows = data.get("data") if isinstance(data, Mapping) else None
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise JunkBody("the answer is no list of embeddings")
+    if len(rows) != count:
+        raise JunkBody(f"the answer has {len(rows)} embeddings for {count} texts")
+    by_index = {row["index"]: row for row in rows if isinstance(row.get("index"), int)}
+    ordered = [by_index[place] for place in range(count)] if set(by_index) == set(range(count)) else rows
+    vectors = []
+    for row in ordered:
+        vector = row.get("embedding")
+        if not isinstance(vector, list) or not vector or not all(isinstance(value, int | float) for value in vector):
+            raise JunkBody("an embedding is no list of numbers")
+        vectors.append([float(value) for value in vector])
+    return vectors

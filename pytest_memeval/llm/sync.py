@@ -1,0 +1,80 @@
+"""Asking a chat model from plain, synchronous code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pytest_memeval.llm.protocol import ChatReply
+
+T = TypeVar("T")
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_loop_pid = -1
+
+
+def _background_loop() -> asyncio.AbstractEventLoop:
+    """One event loop a process, in a daemon thread; a forked child gets its own."""
+    global _loop, _loop_pid
+    with _lock:
+        if _loop is None or _loop.is_closed() or _loop_pid != os.getpid():
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="memeval-sync", daemon=True).start()
+            _loop, _loop_pid = loop, os.getpid()
+        return _loop
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T], *, timeout: float | None = None) -> T:
+    """Run a coroutine to its end on the background loop and return its result or raise its error.
+
+    Works with or without a running event loop in the calling thread (which it blocks). Must not be called from within
+    a coroutine that itself runs on the background loop. Interrupting the wait cancels the coroutine.
+    """
+    future = asyncio.run_coroutine_threadsafe(coroutine, _background_loop())
+    try:
+        return future.result(timeout)
+    except BaseException:
+        future.cancel()
+        raise
+
+
+class SyncCompletion:
+    """Adds ``complete_sync`` to a class with an async ``complete``."""
+
+    async def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        stage: str,
+        response_format: Mapping[str, Any] | None = None,
+        temperature: float = 0.0,
+        max_tokens: int | None = None,
+        trial: int = 0,
+    ) -> ChatReply:
+        raise NotImplementedError
+
+    def complete_sync(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        stage: str,
+        response_format: Mapping[str, Any] | None = None,
+        temperature: float = 0.0,
+        max_tokens: int | None = None,
+        trial: int = 0,
+    ) -> ChatReply:
+        """:meth:`complete` for synchronous code; blocks the calling thread."""
+        return run_sync(
+            self.complete(
+                messages,
+                stage=stage,
+                response_format=response_format,
+                temperature=temperature,
+                max_tokens=max_tokens,
+                trial=trial,
+            )
+        )

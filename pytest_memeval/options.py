@@ -1,0 +1,88 @@
+"""Every command-line option and its ini twin, in one table; cheap to import, since every pytest start does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+#: Files that become tests unless the ini ``memeval_files`` says otherwise.
+DEFAULT_FILES: tuple[str, ...] = ("cases/**/*.yaml", "cases/**/*.yml", "*.memeval.yaml", "*.memeval.jsonl")
+
+IniType = Literal["string", "bool", "linelist", "args"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option ``--memeval-<name>`` and its ini twin ``memeval_<name>`` (dashes as underscores).
+
+    ``flag`` or ``ini`` is false for one that has only the other form. ``kind``: how the text is read.
+    ``choices`` are the words accepted, or empty for free text. ``relative`` marks a path: on the command line it is
+    relative to the current folder, in the ini to rootdir.
+    """
+
+    name: str
+    help: str
+    default: Any = None
+    kind: Literal["text", "int", "float", "flag", "list"] = "text"
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    flag: bool = True
+    ini: bool = True
+    relative: bool = False
+    ini_default: Any = None
+
+    @property
+    def option(self) -> str:
+        return f"--memeval-{self.name}"
+
+    @property
+    def dest(self) -> str:
+        return "memeval_" + self.name.replace("-", "_")
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "prompt-version",
+        "prompt version of every stage that has it (v002), or per stage (l1=v002,l2=@working)",
+        metavar="SPEC",
+    ),
+    Option("stages", "stages to measure: all, or some of l1,l15,l2,template,inject", "all", metavar="LIST"),
+    Option(
+        "stage-input",
+        "what a stage is given: the output of the stage before, or the labelled memories",
+        "chained",
+        choices=("chained", "truth"),
+    ),
+    Option("engine", "memory system under test: reference, or module:attribute", "reference", metavar="NAME"),
+    Option("predictions", "score the outputs recorded in this JSONL file; no engine runs", metavar="FILE", relative=True),
+    Option("save-predictions", "write every case's stage outputs to this JSONL file", metavar="FILE", relative=True),
+    Option("llm", "chat model: recorded, embedded or openai", metavar="NAME"),
+    Option(
+        "matcher",
+        "how memories are matched: indel, levenshtein, difflib or optimal",
+        "indel",
+        metavar="NAME",
+    ),
+    Option("match-threshold", "similarity from which two memories match", 0.5, kind="float", metavar="X"),
+    Option("unknown-label", "a label unknown to the registry: drop it, or count it as fp", "drop", choices=("drop", "fp")),
+    Option("timeout", "seconds a case may take, where it names no timeout of its own", kind="float", metavar="SECONDS"),
+    Option("gate", 'a gate such as "P0 l1.dimension_micro_f1 >= 0.75"; repeatable', kind="list", metavar="GATE"),
+    Option("no-gate", "evaluate no gates", False, kind="flag"),
+    Option("max-error-rate", "share of errored cases up to which a gate's value stands", 0.0, kind="float", metavar="X"),
+    Option("output", "folder of this run's reports", metavar="DIR", relative=True),
+    Option("keep-db", "keep every case's databases under the output folder", False, kind="flag"),
+    Option("lang", "language of summary and reports", "en", choices=("en", "zh")),
+    Option("report-text", "texts in reports: full, hash or none", "full", choices=("full", "hash", "none")),
+    Option("limit", "only the first N cases of every case set", kind="int", metavar="N"),
+    Option("sample", "only a random sample of N cases of every case set", kind="int", metavar="N"),
+    Option("seed", "seed of --memeval-sample", 0, kind="int", metavar="S"),
+    Option("on-invalid-case", "a case with an invalid label: error or skip", "error", choices=("error", "skip")),
+    Option("cache-dir", "folder of caches, else the user's cache folder", metavar="DIR", relative=True),
+    Option("registry", "registry file with the project's own dimensions", metavar="FILE", relative=True),
+    Option("templates", "folder or file with the project's own templates", metavar="PATH", relative=True),
+    Option("prompts", "folder with the project's own prompts", metavar="DIR", relative=True),
+    Option("files", "patterns of the files that become tests", kind="list", flag=False, ini_default=list(DEFAULT_FILES)),
+    Option("expect", "thresholds that every case has by default", kind="list", flag=False),
+)
+
+BY_DEST = {option.dest: option for option in OPTIONS}

@@ -1,0 +1,282 @@
+"""Stage outputs as plain JSON and back: what is stored in reports, saved as predictions and read from them.
+
+An engine may return the value classes or mappings with the same keys; :func:`coerce` accepts both and says what is
+wrong with anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.values import Block, Decision, Memory, Scene, Section
+
+#: Keys under which a stage's output is stored; ``inject`` holds ``labelled`` and ``pipeline`` blocks.
+OUTPUT_KEYS: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject")
+
+
+T = TypeVar("T")
+
+
+class OutputError(ValueError):
+    """A stage output that has not the documented shape."""
+
+
+@dataclass(slots=True)
+class Outputs:
+    """What the stages of one case returned; ``None`` for a stage that gave nothing (not run, or errored)."""
+
+    l1: list[Memory] | None = None
+    l15: list[Decision] | None = None
+    l2: list[Scene] | None = None
+    template: dict[str, list[Section]] | None = None
+    inject_labelled: list[Block] | None = None
+    inject_pipeline: list[Block] | None = None
+    facts: list[dict[str, Any]] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        if self.l1 is not None:
+            data["l1"] = [memory_to_json(memory) for memory in self.l1]
+        if self.l15 is not None:
+            data["l15"] = [decision_to_json(decision) for decision in self.l15]
+        if self.l2 is not None:
+            data["l2"] = [scene_to_json(scene) for scene in self.l2]
+        if self.template is not None:
+            data["template"] = {
+                mode: [section_to_json(section) for section in sections] for mode, sections in self.template.items()
+            }
+        inject = {
+            name: [block_to_json(block) for block in blocks]
+            for name, blocks in (("labelled", self.inject_labelled), ("pipeline", self.inject_pipeline))
+            if blocks is not None
+        }
+        if inject:
+            data["inject"] = inject
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], facts: Sequence[Mapping[str, Any]] = ()) -> Outputs:
+        """Read :meth:`to_json`'s form. Raises OutputError naming the stage and the element at fault.
+
+        A bare list under ``inject`` is what was injected from the pipeline's own memories.
+        """
+        inject = data.get("inject")
+        if inject is not None and not isinstance(inject, Mapping):
+            inject = {"pipeline": inject}
+        template = data.get("template")
+        if template is not None and not isinstance(template, Mapping):
+            raise OutputError("template: expected a mapping of mode to a list of sections")
+        return cls(
+            l1=_maybe(data, "l1", memories_of),
+            l15=_maybe(data, "l15", decisions_of),
+            l2=_maybe(data, "l2", scenes_of),
+            template=None if template is None else {str(mode): sections_of(value) for mode, value in template.items()},
+            inject_labelled=_maybe(inject or {}, "labelled", blocks_of),
+            inject_pipeline=_maybe(inject or {}, "pipeline", blocks_of),
+            facts=[dict(fact) for fact in facts],
+        )
+
+
+def _maybe(data: Mapping[str, Any], key: str, read: Callable[[object], list[Any]]) -> list[Any] | None:
+    value = data.get(key)
+    return None if value is None else read(value)
+
+
+def memory_to_json(memory: Memory) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "id": memory.id,
+        "content": memory.content,
+        "dimensions": list(memory.dimensions),
+        "memory_type": memory.memory_type,
+        "priority": memory.priority,
+        "time_velocity": memory.time_velocity,
+        "source_message_ids": list(memory.source_message_ids),
+        "created_at": None if memory.created_at is None else memory.created_at.isoformat(),
+    }
+    if memory.extra:
+        data["extra"] = dict(memory.extra)
+    return data
+
+
+def decision_to_json(decision: Decision) -> dict[str, Any]:
+    return {
+        "memory_index": decision.memory_index,
+        "action": decision.action,
+        "target_ids": list(decision.target_ids),
+        "merged_content": decision.merged_content,
+        "result_id": decision.result_id,
+        "reason": decision.reason,
+    }
+
+
+def scene_to_json(scene: Scene) -> dict[str, Any]:
+    return {"id": scene.id, "title": scene.title, "memory_ids": list(scene.memory_ids), "change": scene.change}
+
+
+def section_to_json(section: Section) -> dict[str, Any]:
+    return {"id": section.id, "title": section.title, "memory_ids": list(section.memory_ids)}
+
+
+def block_to_json(block: Block) -> dict[str, Any]:
+    return {
+        "title": block.title,
+        "memory_ids": list(block.memory_ids),
+        "present": block.present,
+        "text": block.text,
+    }
+
+
+def memories_of(value: object) -> list[Memory]:
+    """A list of :class:`Memory` or of mappings with its fields (``memory_id`` is read as ``id``)."""
+    return coerce(value, Memory, _memory, "memory")
+
+
+def decisions_of(value: object) -> list[Decision]:
+    return coerce(value, Decision, _decision, "decision")
+
+
+def scenes_of(value: object) -> list[Scene]:
+    return coerce(value, Scene, _scene, "scene")
+
+
+def sections_of(value: object) -> list[Section]:
+    return coerce(value, Section, _section, "section")
+
+
+def blocks_of(value: object) -> list[Block]:
+    return coerce(value, Block, _block, "block")
+
+
+def coerce(value: object, cls: type[T], read: Callable[[Mapping[str, Any]], T], word: str) -> list[T]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
+        raise OutputError(f"expected a list of {word} objects, got {type(value).__name__}")
+    result: list[T] = []
+    for index, element in enumerate(value):
+        if isinstance(element, cls):
+            result.append(element)
+            continue
+        if not isinstance(element, Mapping):
+            raise OutputError(f"{word} {index}: expected {cls.__name__} or a mapping, got {type(element).__name__}")
+        try:
+            result.append(read(element))
+        except (KeyError, TypeError, ValueError) as error:
+            what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+            raise OutputError(f"{word} {index}: {what}") from None
+    return result
+
+
+def _known(data: Mapping[str, Any], allowed: Sequence[str]) -> None:
+    for key in data:
+        if key not in allowed:
+            raise ValueError(f"unknown key {key!r}{did_you_mean(str(key), allowed)}")
+
+
+def _text(data: Mapping[str, Any], key: str) -> str:
+    value = data[key]
+    if not isinstance(value, str):
+        raise ValueError(f"{key} must be text, got {type(value).__name__}")
+    return value
+
+
+def _optional_text(data: Mapping[str, Any], key: str) -> str | None:
+    return None if data.get(key) is None else str(data[key])
+
+
+def _texts(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = data.get(key)
+    if value is None:
+        return ()
+    if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
+        raise ValueError(f"{key} must be a list")
+    return tuple(str(element) for element in value)
+
+
+def _memory(data: Mapping[str, Any]) -> Memory:
+    _known(
+        data,
+        (
+            "id",
+            "memory_id",
+            "content",
+            "dimensions",
+            "memory_type",
+            "priority",
+            "time_velocity",
+            "source_message_ids",
+            "created_at",
+            "extra",
+        ),
+    )
+    identity = data.get("id", data.get("memory_id"))
+    priority = data.get("priority")
+    if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int | float)):
+        raise ValueError(f"priority must be a number, got {priority!r}")
+    return Memory(
+        id=None if identity is None else str(identity),
+        content=_text(data, "content"),
+        dimensions=_texts(data, "dimensions"),
+        memory_type=_optional_text(data, "memory_type"),
+        priority=priority,
+        time_velocity=_optional_text(data, "time_velocity"),
+        source_message_ids=_texts(data, "source_message_ids"),
+        created_at=_time(data.get("created_at")),
+        extra=dict(data.get("extra") or {}),
+    )
+
+
+def _time(value: object) -> datetime | None:
+    if value is None:
+        return None
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _decision(data: Mapping[str, Any]) -> Decision:
+    _known(data, ("memory_index", "action", "target_ids", "merged_content", "result_id", "reason"))
+    index = data["memory_index"]
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise ValueError(f"memory_index must be a whole number, got {index!r}")
+    return Decision(
+        memory_index=index,
+        action=_text(data, "action"),
+        target_ids=_texts(data, "target_ids"),
+        merged_content=_optional_text(data, "merged_content"),
+        result_id=_optional_text(data, "result_id"),
+        reason=_optional_text(data, "reason"),
+    )
+
+
+def _scene(data: Mapping[str, Any]) -> Scene:
+    _known(data, ("id", "title", "memory_ids", "change"))
+    return Scene(
+        id=str(data["id"]),
+        title=_text(data, "title"),
+        memory_ids=_texts(data, "memory_ids"),
+        change=_optional_text(data, "change"),
+    )
+
+
+def _section(data: Mapping[str, Any]) -> Section:
+    _known(data, ("id", "title", "memory_ids"))
+    if data.get("id") is None and data.get("title") is None:
+        raise ValueError("a section needs an id or a title")
+    identity = data["id"] if data.get("id") is not None else data["title"]
+    title = data["title"] if data.get("title") is not None else identity
+    return Section(id=str(identity), title=str(title), memory_ids=_texts(data, "memory_ids"))
+
+
+def _block(data: Mapping[str, Any]) -> Block:
+    _known(data, ("title", "memory_ids", "present", "text"))
+    present = data.get("present", True)
+    if not isinstance(present, bool):
+        raise ValueError(f"present must be true or false, got {present!r}")
+    return Block(
+        title=str(data.get("title", "")),
+        memory_ids=_texts(data, "memory_ids"),
+        present=present,
+        text=str(data.get("text", "")),
+    )

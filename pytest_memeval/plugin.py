@@ -1,0 +1,222 @@
+"""pytest hooks and options. Importing this module is cheap: whatever is not needed by every start is imported late."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_memeval.options import OPTIONS
+
+if TYPE_CHECKING:
+    from pytest_memeval.harness import Harness
+    from pytest_memeval.settings import Settings
+
+#: Options that many projects define themselves: registered late, and only when used.
+SHARED_OPTIONS = {
+    "slow": "run evaluation cases tagged slow",
+    "integration": "run evaluation cases tagged integration (real models)",
+}
+SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl"})
+
+SETTINGS = pytest.StashKey["Settings"]()
+HARNESS = pytest.StashKey["Harness"]()
+PATTERNS = pytest.StashKey[list[Any]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("memeval", "evaluation of LLM memory systems (pytest-memeval)")
+    for option in OPTIONS:
+        if option.flag:
+            keywords: dict[str, Any] = {"default": None, "dest": option.dest, "help": option.help}
+            if option.kind == "flag":
+                keywords["action"] = "store_true"
+            else:
+                keywords["metavar"] = option.metavar or ("{" + ",".join(option.choices) + "}")
+                if option.kind == "list":
+                    keywords["action"] = "append"
+            group.addoption(option.option, **keywords)
+        if option.ini:
+            kind: Any = {"flag": "bool", "list": "linelist"}.get(option.kind, "string")
+            parser.addini(option.dest, help=option.help, type=kind, default=option.ini_default)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, Any, Any]:
+    try:
+        return (yield)
+    finally:
+        for word, text in SHARED_OPTIONS.items():
+            flag = f"--run-{word}"
+            if flag in args or "-h" in args or "--help" in args:
+                try:
+                    parser.getgroup("memeval").addoption(
+                        flag, action="store_true", default=False, dest=f"memeval_run_{word}", help=text
+                    )
+                except (ValueError, argparse.ArgumentError):
+                    pass  # a conftest or another plugin owns it
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    add = config.addinivalue_line
+    add("markers", "memeval(case=..., gate=False): an evaluation case, or a test that uses one")
+    for word in ("easy", "medium", "hard", "real", "synthetic", "edge", "unspecified"):
+        add("markers", f"{word}: difficulty or source of an evaluation case")
+    for word in SHARED_OPTIONS:
+        add("markers", f"{word}: opened by --run-{word}")
+    from pytest_memeval import fixtures
+
+    config.pluginmanager.register(fixtures, "memeval-fixtures")
+    if hasattr(config, "workerinput"):
+        return
+    from pytest_memeval.controller import Controller
+
+    config.pluginmanager.register(Controller(config), "memeval-controller")
+    if _is_used(config):
+        check_options(config)
+
+
+def _is_used(config: pytest.Config) -> bool:
+    """Whether any option or ini value of the plugin was given: only then is it worth checking them at the start."""
+    return any(
+        (option.flag and getattr(config.option, option.dest, None) is not None)
+        or (option.ini and config.getini(option.dest) != option.ini_default)
+        for option in OPTIONS
+    )
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """The run's settings; a bad one is a UsageError."""
+    known = config.stash.get(SETTINGS, None)
+    if known is None:
+        from pytest_memeval.settings import SettingsError, read_settings
+
+        try:
+            known = read_settings(
+                lambda option: getattr(config.option, option.dest, None),
+                lambda option: config.getini(option.dest),
+                rootdir=config.rootpath,
+                invocation_dir=config.invocation_params.dir,
+            )
+        except SettingsError as error:
+            raise pytest.UsageError(str(error)) from None
+        config.stash[SETTINGS] = known
+    return known
+
+
+def harness_of(config: pytest.Config) -> Harness:
+    """This process's harness, made when first needed and closed with the run."""
+    known = config.stash.get(HARNESS, None)
+    if known is None:
+        from pytest_memeval.harness import Harness
+
+        known = config.stash[HARNESS] = Harness(settings_of(config))
+        config.add_cleanup(known.close)
+        from pytest_memeval.items import CaseHooks
+
+        config.pluginmanager.register(CaseHooks(config), "memeval-cases")
+    return known
+
+
+def check_options(config: pytest.Config) -> None:
+    """Everything that must end the run before it starts, as one UsageError (exit status 4)."""
+    from pytest_memeval.documents.problems import DocumentError
+    from pytest_memeval.settings import SettingsError
+
+    settings = settings_of(config)
+    try:
+        settings.run_settings()
+        settings.gates_from("command line")
+        settings.gates_from("ini")
+        if settings.registry is not None or settings.templates is not None:
+            settings.load_templates(settings.load_registry())
+        if settings.predictions is not None:
+            from pytest_memeval.engine.predictions import load_predictions
+
+            load_predictions(settings.predictions)
+        if settings.prompts is not None or settings.prompt_version is not None:
+            _check_prompts(config, settings)
+    except (SettingsError, DocumentError) as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _check_prompts(config: pytest.Config, settings: Settings) -> None:
+    store = settings.load_prompts()
+    try:
+        settings.resolve_prompts(store)
+    except ValueError as error:
+        # A case file with prompts of its own may well have the version; it is checked when it is collected.
+        if not _names_own_prompts(config):
+            raise pytest.UsageError(f"--memeval-prompt-version: {error}") from None
+
+
+def _names_own_prompts(config: pytest.Config) -> bool:
+    from pytest_memeval.cases.loader import looks_like_case_file
+
+    for argument in config.args:
+        path = config.invocation_params.dir / argument.partition("::")[0]
+        files = path.rglob("*.y*ml") if path.is_dir() else [path]
+        for file in files:
+            if file.is_file() and (file == path or looks_like_case_file(file)):
+                text = file.read_text(encoding="utf-8", errors="replace")
+                if any(line.lstrip().startswith(("prompts:", '"prompts"')) for line in text.splitlines()):
+                    return True
+    return False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Generator[None, list[Any], list[Any]]:
+    found = yield
+    if file_path.suffix in SUFFIXES and _is_case_file(file_path, parent, claimed=bool(found)):
+        harness_of(parent.config)
+        from pytest_memeval.items import CaseFile
+
+        return [*found, CaseFile.from_parent(parent, path=file_path)]
+    return found
+
+
+def _is_case_file(path: Path, parent: pytest.Collector, *, claimed: bool) -> bool:
+    """Whether the file becomes tests; no file is opened whose name does not say that it may."""
+    config = parent.config
+    named = parent.session.isinitpath(path)
+    if not named and not matches_files(config, path):
+        return False
+    if path.suffix in (".jsonl", ".json"):
+        return not claimed
+    from pytest_memeval.cases.loader import looks_like_case_file
+
+    # A YAML file named on the command line is ours even if it does not look it, unless another plugin collects it.
+    return looks_like_case_file(path) or (named and not claimed)
+
+
+def matches_files(config: pytest.Config, path: Path) -> bool:
+    """Whether the ini ``memeval_files`` covers the path."""
+    patterns = config.stash.get(PATTERNS, None)
+    if patterns is None:
+        from pytest_memeval.globs import glob_pattern
+
+        patterns = config.stash[PATTERNS] = [glob_pattern(text) for text in config.getini("memeval_files")]
+    try:
+        relative = path.relative_to(config.rootpath).as_posix()
+    except ValueError:
+        relative = path.name
+    return any(pattern.match(relative) for pattern in patterns)
+
+
+def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
+    """With ``-v``, a passed case shows its main figure."""
+    main = getattr(report, "memeval_main", None)
+    if main is None or report.when != "call" or not report.passed:
+        return None
+    return "passed", ".", f"PASSED {main}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if HARNESS in config.stash:
+        from pytest_memeval.items import select_items
+
+        select_items(config, items)

@@ -1,0 +1,207 @@
+"""The controller's side of a run: collects case results from wherever they ran, then reports and gates once."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_memeval import __version__
+from pytest_memeval.results import CaseResult, RunInfo, SetInfo
+from pytest_memeval.values import DISTILL_STAGES
+
+if TYPE_CHECKING:
+    from pytest_memeval.settings import Settings
+
+
+@dataclass
+class Recorder:
+    """Takes envelopes (the string attribute of an item's report), journals each case at once and builds the report.
+
+    An envelope is strict JSON: ``record`` (a CaseResult), and in each process's first one of a kind ``set`` (a
+    SetInfo), ``meta`` (engine, model, prompts of the process) and ``selected`` (node ids of all its case items with
+    their sets).
+    """
+
+    settings: Settings
+    results: dict[str, CaseResult] = field(default_factory=dict)
+    sets: dict[str, SetInfo] = field(default_factory=dict)
+    selected: dict[str, str] = field(default_factory=dict)
+    metas: list[Mapping[str, Any]] = field(default_factory=list)
+    crashed: int = 0
+    report: dict[str, Any] | None = None
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        from pytest_memeval.report.write import new_run_id
+
+        self.run_id = new_run_id()
+        self.started = time.perf_counter()
+        #: Fixed at the start: a test may change the current folder.
+        self.base = Path.cwd()
+        self._journal: Any = None
+
+    def take(self, envelope: str, *, rerun: bool = False) -> CaseResult | None:
+        """Add one envelope's content. The result of an attempt that is run again is dropped."""
+        data = json.loads(envelope)
+        self.take_process(data)
+        if "record" not in data or rerun:
+            return None
+        result = CaseResult.from_json(data["record"])
+        self.add(result)
+        return result
+
+    def take_process(self, data: Mapping[str, Any]) -> None:
+        """What a process says of itself, once: its case files, engine, model, prompts, selection."""
+        if "set" in data:
+            info = SetInfo.from_json(data["set"])
+            self.sets[info.path] = info
+        if "meta" in data and data["meta"] not in self.metas:
+            self.metas.append(data["meta"])
+        self.selected.update(data.get("selected", {}))
+
+    def add(self, result: CaseResult) -> None:
+        """Add a case's result; a later one of the same item replaces it."""
+        if self._journal is None:
+            from pytest_memeval.report.journal import Journal
+
+            self._journal = Journal(self.journal_path, report_text=self.settings.report_text)
+        self._journal.append(result)
+        self.results[result.node_id] = result
+
+    @property
+    def target(self) -> Path:
+        """The run's folder: ``--memeval-output``, else ``.memeval/runs/<run id>`` in the current folder."""
+        if self.settings.output is not None:
+            return Path(self.settings.output)
+        from pytest_memeval.report.write import default_folder
+
+        return default_folder(self.base, self.run_id)
+
+    @property
+    def journal_path(self) -> Path:
+        """Where this run's journal grows: under a name of its own where an older run's files may still lie."""
+        name = "journal.jsonl" if self.settings.output is None else f"journal-{self.run_id}.jsonl"
+        return self.target / name
+
+    def not_run(self) -> tuple[tuple[str, str], ...]:
+        """Selected cases without a result, as (set, node id)."""
+        return tuple((path, node) for node, path in sorted(self.selected.items()) if node not in self.results)
+
+    def partial(self, *, aborted: bool) -> str | None:
+        """``aborted`` for a run cut short, ``selected`` for one over a part of its files' cases, else ``None``."""
+        if aborted:
+            return "aborted"
+        chosen: dict[str, int] = {}
+        for path in self.selected.values():
+            chosen[path] = chosen.get(path, 0) + 1
+        reduced = any(chosen.get(path, 0) < info.cases for path, info in self.sets.items())
+        return "selected" if reduced else None
+
+    def finish(self, *, aborted: bool, notes: Iterable[str] = ()) -> dict[str, Any] | None:
+        """Evaluate, write every file and return the report; ``None`` where no case has a result and none was selected."""
+        if not self.results and not self.selected:
+            return None
+        from pytest_memeval.report.build import build_report
+        from pytest_memeval.report.calls import calls_of
+        from pytest_memeval.report.write import write_latest, write_reports
+
+        if self._journal is not None:
+            self._journal.close()
+        records = list(self.results.values())
+        sets = [self.sets[path] for path in sorted(self.sets)]
+        self.report = build_report(
+            self.run_info(aborted=aborted, notes=tuple(notes)), sets, records, report_text=self.settings.report_text
+        )
+        if self.results:
+            write_reports(
+                self.target,
+                self.report,
+                calls_of(records, self.settings.report_text),
+                self.settings.lang,
+                journal=self.journal_path,
+            )
+            if self.settings.output is None:
+                write_latest(self.base, self.target)
+            self.folder = self.target
+            if self.settings.save_predictions is not None:
+                self._save_predictions(records)
+        return self.report
+
+    def _save_predictions(self, records: Iterable[CaseResult]) -> None:
+        from pytest_memeval.engine.predictions import prediction_rows
+        from pytest_memeval.report.json_report import dumps
+        from pytest_memeval.report.write import write_lines
+
+        rows = prediction_rows(sorted(records, key=lambda record: record.node_id))
+        write_lines(Path(self.settings.save_predictions), (dumps(row) + "\n" for row in rows))
+
+    def run_info(self, *, aborted: bool, notes: tuple[str, ...]) -> RunInfo:
+        settings = self.settings
+        first: Mapping[str, Any] = self.metas[0] if self.metas else {}
+        versions, hashes, prompt_notes = self._prompts()
+        crash = (f"{self.crashed} worker process(es) crashed",) if self.crashed else ()
+        engines = sorted({json.dumps(meta["engine"], sort_keys=True) for meta in self.metas})
+        engine = dict(json.loads(engines[0])) if engines else {"name": settings.engine}
+        if len(engines) > 1:
+            engine["others"] = [json.loads(other) for other in engines[1:]]
+        # Where no engine was ever reached nothing is known of its stages, and none may pass for unsupported.
+        stages = sorted({stage for meta in self.metas for stage in meta["supported_stages"]}) or list(DISTILL_STAGES)
+        stage_set = settings.stage_set
+        return RunInfo(
+            run_id=self.run_id,
+            timestamp=datetime.now(UTC).isoformat(timespec="seconds"),
+            duration_seconds=time.perf_counter() - self.started,
+            stages=("all",) if stage_set is None else tuple(sorted(stage_set)),
+            stage_input=settings.stage_input,
+            supported_stages=tuple(stages),
+            prompt_versions=versions,
+            prompt_hashes=hashes,
+            model=dict(first.get("model", {})),
+            engine=engine,
+            matcher=dict(first.get("matcher", {})),
+            gates=tuple((str(gate), "command line") for gate in settings.gates_from("command line")),
+            gates_enabled=not settings.no_gate,
+            max_error_rate=settings.max_error_rate,
+            partial=self.partial(aborted=aborted),
+            not_run=self.not_run(),
+            notes=(*prompt_notes, *crash, *notes),
+            config={
+                "rootdir": str(settings.rootdir),
+                "options": {key: _plain(value) for key, value in sorted(settings.values.items())},
+            },
+            environment={
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+                "pytest_memeval": __version__,
+                "command": sys.argv[1:],
+            },
+        )
+
+    def _prompts(self) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
+        """Versions and hashes by prompt stage; by ``set: stage`` where case files differ in their prompts."""
+        by_set: dict[str, Mapping[str, Any]] = {}
+        for meta in self.metas:
+            by_set.update(meta["prompts"])
+        notes = tuple(dict.fromkeys(note for name in sorted(by_set) for note in by_set[name]["notes"]))
+        distinct = {json.dumps(prompts, sort_keys=True) for prompts in by_set.values()}
+        if len(distinct) == 1:
+            only = next(iter(by_set.values()))
+            return dict(only["versions"]), dict(only["hashes"]), notes
+        versions, hashes = {}, {}
+        for name in sorted(by_set):
+            versions.update({f"{name}: {stage}": version for stage, version in by_set[name]["versions"].items()})
+            hashes.update({f"{name}: {stage}": digest for stage, digest in by_set[name]["hashes"].items()})
+        return versions, hashes, notes
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value

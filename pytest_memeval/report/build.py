@@ -1,0 +1,187 @@
+"""The report: one dict from which every rendering is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_memeval.aggregate import aggregate_sections
+from pytest_memeval.case_counts import one_per_case
+from pytest_memeval.gates import GateResult, evaluate_gates, p0_status, passed_p0
+from pytest_memeval.metrics.thresholds import TOLERANCE
+from pytest_memeval.report.entries import add_usage, apply_text_policy, case_entry, usage_of
+from pytest_memeval.report.messages import text
+from pytest_memeval.results import CaseResult, RunInfo, SetInfo
+
+#: "major.minor": new keys raise minor, a changed meaning raises major.
+SCHEMA_VERSION = "1.0"
+#: Keys of a report under which equal runs may differ (in ``summary`` only ``duration_seconds``).
+VARYING_KEYS: tuple[str, ...] = ("run_id", "timestamp", "environment", "config", "timings")
+#: The same within an entry of ``per_case``.
+VARYING_CASE_KEYS: tuple[str, ...] = ("duration_seconds", "timings")
+#: Sections that later parts fill; absent figures are ``None``.
+_LATER: tuple[str, ...] = ("rrf",)
+
+
+def build_report(
+    run: RunInfo, sets: Sequence[SetInfo], records: Iterable[CaseResult], *, report_text: str = "full"
+) -> dict[str, Any]:
+    """The whole report of a run.
+
+    One record a node id counts (the last given), and their order plays no part. ``report_text`` (``full``, ``hash``,
+    ``none``) says what becomes of the texts in ``per_case``.
+    """
+    ordered = one_per_case(records)
+    by_set: dict[str, list[CaseResult]] = {scope.path: [] for scope in sets}
+    for record in ordered:
+        by_set.setdefault(record.set, []).append(record)
+    sections = aggregate_sections(ordered)
+    # With one file its figures are the run's: computing them twice would double the time of the largest runs.
+    scoped = {
+        path: sections if len(own) == len(ordered) and ordered else aggregate_sections(own)
+        for path, own in by_set.items()
+    }
+    gates = evaluate_gates(run, sets, ordered, aggregates=scoped)
+    worst = p0_status(gates)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": run.run_id,
+        "timestamp": run.timestamp,
+        "notes": report_notes(run, gates),
+        "run_notes": list(run.notes),
+        "summary": {
+            "total_cases": len(ordered) + len(run.not_run),
+            "passed_p0": passed_p0(gates),
+            "p0_status": worst,
+            "without_own_thresholds": sum(not record.has_expectations for record in ordered),
+            "missed_own_thresholds": sum(bool(record.missed_expectations) for record in ordered),
+            "duration_seconds": run.duration_seconds,
+        },
+        "counts": case_counts(ordered, len(run.not_run)),
+        "partial": run.partial,
+        "not_run": [list(entry) for entry in run.not_run],
+        "stages": {
+            "selected": list(run.stages),
+            "supported": list(run.supported_stages),
+            "input": run.stage_input,
+        },
+        "gating": {
+            "enabled": run.gates_enabled,
+            "max_error_rate": run.max_error_rate,
+            "command_line": [list(gate) for gate in run.gates],
+        },
+        "config": dict(run.config),
+        "prompt_versions": dict(run.prompt_versions),
+        "prompt_hashes": dict(run.prompt_hashes),
+        "model": dict(run.model),
+        "judge": None,
+        "engine": dict(run.engine),
+        "matcher": dict(run.matcher),
+        "metrics_spec": {"confidence": 0.95, "gate_tolerance": TOLERANCE, "aggregation": "ratio of sums"},
+        **sections,
+        **dict.fromkeys(_LATER),
+        "case_sets": _case_sets(run, sets, by_set, scoped, gates),
+        "gates": [gate.to_json() for gate in gates],
+        "usage": _usage(ordered),
+        "timings": _timings(ordered),
+        "environment": dict(run.environment),
+        "per_case": [apply_text_policy(case_entry(record), report_text) for record in ordered],
+    }
+
+
+def is_embedded(model: Mapping[str, Any]) -> bool:
+    """Whether a run's chat model is the offline lexical reader, whose figures say nothing of quality."""
+    return any(str(model.get(key, "")).partition("/")[0] == "embedded" for key in ("kind", "provider", "name", "llm"))
+
+
+def report_notes(run: RunInfo, gates: Sequence[GateResult], lang: str = "en") -> list[str]:
+    """What a reader must know before the figures, the most important first."""
+    ids: list[tuple[str, dict[str, Any]]] = []
+    if is_embedded(run.model):
+        ids.append(("embedded", {}))
+    if run.partial in ("selected", "aborted"):
+        ids.append((f"partial_{run.partial}", {}))
+    if run.not_run:
+        ids.append(("not_run", {"count": len(run.not_run)}))
+    if not run.gates_enabled:
+        ids.append(("gates_off", {}))
+    elif passed_p0(gates) is None:
+        ids.append(("no_p0", {}))
+    if run.stage_input == "truth":
+        ids.append(("truth_input", {}))
+    return [*(text(f"note.{key}", lang, **values) for key, values in ids), *run.notes]
+
+
+def case_counts(records: Iterable[CaseResult], not_run: int = 0) -> dict[str, int]:
+    """``{scored, errored, skipped, not_run, total}`` of cases by outcome."""
+    counts = {"scored": 0, "errored": 0, "skipped": 0, "not_run": not_run}
+    for record in records:
+        counts[record.outcome] += 1
+    return {**counts, "total": sum(counts.values())}
+
+
+def _case_sets(
+    run: RunInfo,
+    sets: Sequence[SetInfo],
+    by_set: Mapping[str, Sequence[CaseResult]],
+    scoped: Mapping[str, Mapping[str, Any]],
+    gates: Sequence[GateResult],
+) -> dict[str, Any]:
+    infos = {info.path: info for info in sets}
+    result = {}
+    for path, own in by_set.items():
+        info = infos.get(path) or SetInfo(path=path, kind=own[0].kind, cases=len(own))
+        missing = sum(1 for entry in run.not_run if entry and entry[0] == path)
+        result[path] = {
+            **{key: value for key, value in info.to_json().items() if key not in ("path", "gates")},
+            "gate_texts": [list(gate) for gate in info.gates],
+            "counts": case_counts(own, missing),
+            **scoped[path],
+            "gates": [gate.to_json() for gate in gates if gate.scope == path],
+        }
+    return result
+
+
+def _usage(records: Iterable[CaseResult]) -> dict[str, Any]:
+    total = usage_of(())
+    by_stage: dict[str, dict[str, Any]] = {}
+    for record in records:
+        if not record.calls:
+            continue
+        add_usage(total, usage_of(record.calls))
+        stages = sorted({call.stage for call in record.calls})
+        for stage in stages:
+            own = usage_of(call for call in record.calls if call.stage == stage)
+            add_usage(by_stage.setdefault(stage, usage_of(())), own)
+    return {**total, "by_stage": dict(sorted(by_stage.items()))}
+
+
+def _timings(records: Iterable[CaseResult]) -> dict[str, Any]:
+    seconds: dict[str, list[float]] = {}
+    latencies: list[float] = []
+    cached = attempts = 0
+    for record in records:
+        for stage, time in record.timings.items():
+            seconds.setdefault(stage, []).append(time)
+        for call in record.calls:
+            latencies.append(call.latency)
+            cached += call.cached
+            attempts += call.attempts
+    latencies.sort()
+    return {
+        "stages": {stage: math.fsum(times) for stage, times in sorted(seconds.items())},
+        "calls": {
+            "cached": cached,
+            "attempts": attempts,
+            "latency_p50": _percentile(latencies, 0.50),
+            "latency_p95": _percentile(latencies, 0.95),
+        },
+    }
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Nearest rank, so that the result is one of the values; ``None`` for none."""
+    if not ordered:
+        return None
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,0 +1,99 @@
+"""``per_case.csv``: one row a case, figures and short words only, for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from typing import Any
+
+from pytest_memeval.report.entries import FIXED_SECTIONS
+
+#: Columns that every table has, before the figures.
+LEADING: tuple[str, ...] = (
+    "node_id",
+    "set",
+    "case_id",
+    "variant",
+    "source",
+    "difficulty",
+    "tags",
+    "outcome",
+    "l1_f1",
+    "strict_match",
+)
+TRAILING: tuple[str, ...] = (
+    "error_stage",
+    "error_kind",
+    "error_message",
+    "missed_expectations",
+    "calls",
+    "input_tokens",
+    "output_tokens",
+    "duration_seconds",
+)
+#: A spreadsheet takes a cell that starts so as a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_chunks(report: Mapping[str, Any]) -> Iterator[str]:
+    """The table row by row, with ``\\r\\n`` line ends (RFC 4180).
+
+    Figures are those with one value a case (``l1.dimension_micro_f1``), without the ones split by key. A text that a
+    spreadsheet would run as a formula gets a leading apostrophe; numbers are left as they are.
+    """
+    entries = report["per_case"]
+    figures = _figure_columns(entries)
+    buffer = StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    writer.writerow([*LEADING, *figures, *TRAILING])
+    for entry in entries:
+        writer.writerow([_cell(value) for value in _row(entry, figures)])
+        if buffer.tell() > 65_536:
+            yield buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _sections(entry: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, section in entry.items():
+        if isinstance(section, Mapping) and "values" in section and "ratios" in section:
+            yield name, section["values"]
+
+
+def _figure_columns(entries: list[Mapping[str, Any]]) -> list[str]:
+    order: dict[str, dict[str, None]] = {name: {} for name in FIXED_SECTIONS}
+    for entry in entries:
+        for section, values in _sections(entry):
+            known = order.setdefault(section, {})
+            for name in values:
+                if "." not in name:
+                    known[name] = None
+    return [f"{section}.{name}" for section, names in order.items() for name in sorted(names)]
+
+
+def _row(entry: Mapping[str, Any], figures: list[str]) -> Iterator[Any]:
+    for name in LEADING:
+        value = entry[name]
+        yield " ".join(value) if name == "tags" else value
+    values = {f"{section}.{name}": value for section, table in _sections(entry) for name, value in table.items()}
+    for name in figures:
+        yield values.get(name)
+    error = entry["error"] or {}
+    usage = entry["usage"]
+    yield from (error.get("stage"), error.get("kind"), error.get("message"))
+    yield "; ".join(entry["missed_expectations"])
+    yield from (usage["calls"], usage["input_tokens"], usage["output_tokens"], entry["duration_seconds"])
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return int(value)
+    if not isinstance(value, str):
+        return value
+    # A lone surrogate has no UTF-8 form; a NUL ends a cell in some readers.
+    text = value.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\ufffd")
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -1,0 +1,54 @@
+"""The journal: a line for every case as soon as it ended, so that a run which dies keeps what it had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import TextIO
+
+from pytest_memeval.report.entries import apply_text_policy
+from pytest_memeval.report.json_report import dumps
+from pytest_memeval.results import CaseResult
+
+
+class Journal:
+    """Appends case results to a file, each as one line that is flushed at once.
+
+    The file and its folder are made at the first line, so that a run without cases leaves nothing. A line left half
+    written by an earlier crash is ended first. ``report_text`` is the text policy.
+    """
+
+    def __init__(self, path: Path, *, report_text: str = "full") -> None:
+        self.path = path
+        self._policy = report_text
+        self._file: TextIO | None = None
+
+    def append(self, result: CaseResult) -> None:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            _drop_half_line(self.path)
+            self._file = self.path.open("a", encoding="utf-8", newline="\n")
+        self._file.write(dumps(apply_text_policy(result.to_json(), self._policy)) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *exc: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+
+def _drop_half_line(path: Path) -> None:
+    """Cut off what follows the last line end: a record that was never finished, and that would spoil the next one."""
+    if not path.is_file():
+        return
+    with path.open("rb+") as file:
+        data = file.read()
+        end = data.rfind(b"\n") + 1
+        if end != len(data):
+            file.truncate(end)

@@ -1,0 +1,292 @@
+"""``report.md``: the report as tables that render on GitHub, in English or Chinese."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_memeval.gates import GateResult
+from pytest_memeval.metrics.catalog import METRICS, SECTIONS
+from pytest_memeval.report.build import report_notes
+from pytest_memeval.report.messages import metric_title, sentence, text
+from pytest_memeval.report.numbers import interval_text, number_text, value_text
+from pytest_memeval.report.reader import run_of
+from pytest_memeval.report.tables import (
+    case_misses,
+    describe,
+    errors_by_stage,
+    kinds_text,
+    misses_by_kind,
+    prompts_text,
+    usage_text,
+    worst_cases,
+)
+
+#: F1 below this is marked in the heat map.
+HEAT_LIMIT = 0.6
+HEAT_WIDTH = 20
+MOST_CASES = 20
+MOST_ERRORS = 50
+MOST_CONFUSIONS = 15
+_STATUS_SIGN = {"passed": "✅", "missed": "❌", "unmeasured": "⚠️", "not_applicable": "➖"}
+#: Signs with a meaning inside a line; those that only mean something at its start cannot stand there in a cell.
+_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
+_WHITE = re.compile(r"\s+")
+
+
+def escape(value: Any) -> str:
+    """Text for a table cell, shown as it is: no Markdown, no HTML, no mention, no line break."""
+    flat = _WHITE.sub(" ", str(value)).strip()
+    flat = flat.encode("utf-8", "backslashreplace").decode("utf-8")
+    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace("@", "&#64;").replace("://", "&#58;//")
+    return _SPECIAL.sub(r"\\\1", flat)
+
+
+def code(value: Any) -> str:
+    """A name in code style inside a table cell; falls back to escaped text where it holds a backtick or a bar."""
+    flat = _WHITE.sub(" ", str(value)).strip().encode("utf-8", "backslashreplace").decode("utf-8")
+    return escape(flat) if "`" in flat or "|" in flat or not flat else f"`{flat}`"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) -> Iterator[str]:
+    """A Markdown table, its cells already escaped; columns numbered in ``right`` are aligned to the right."""
+    yield "| " + " | ".join(head) + " |"
+    yield "| " + " | ".join("---:" if number in right else "---" for number in range(len(head))) + " |"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def shorten(value: str, limit: int = 200) -> str:
+    return value if len(value) <= limit else value[: limit - 1] + "…"
+
+
+def markdown_report(report: Mapping[str, Any], lang: str = "en") -> str:
+    """The whole page. Its first lines are the notes; everything else is headed."""
+    return "\n".join(_Page(report, lang).lines()) + "\n"
+
+
+class _Page:
+    def __init__(self, report: Mapping[str, Any], lang: str) -> None:
+        self._report, self._lang = report, lang
+        self._entries: Sequence[Mapping[str, Any]] = report["per_case"]
+
+    def _(self, key: str, **values: Any) -> str:
+        return text(key, self._lang, **values)
+
+    def lines(self) -> Iterator[str]:
+        gates = [GateResult.from_json(gate) for gate in self._report["gates"]]
+        notes = report_notes(run_of(self._report), gates, self._lang)
+        for note in notes[:1]:
+            yield f"> {_paragraph(note)}"
+            yield ""
+        yield f"# {self._('report_title')}"
+        yield ""
+        yield from self._head()
+        yield from self._gates(gates)
+        yield from self._counts()
+        yield from self._metrics()
+        yield from self._heat_map()
+        yield from self._confusions()
+        yield from self._misses()
+        yield from self._worst()
+        yield from self._errors()
+        yield from self._expectations()
+        if notes[1:]:
+            yield from self._title("notes")
+            yield from (f"- {_paragraph(note)}" for note in notes[1:])
+
+    def _title(self, key: str) -> Iterator[str]:
+        yield ""
+        yield f"## {self._(key)}"
+        yield ""
+
+    def _head(self) -> Iterator[str]:
+        report = self._report
+        facts = {
+            "run": code(report["run_id"]) + " " + escape(report["timestamp"]),
+            "model": escape(describe(report["model"], "provider", "name", "model", "version")),
+            "engine": escape(describe(report["engine"], "name", "version")),
+            "prompts": escape(prompts_text(report)),
+            "matcher": escape(" ".join(f"{key}={value}" for key, value in report["matcher"].items()) or "-"),
+            "stage_input": escape(report["stages"]["input"]),
+            "duration": self._("seconds", seconds=report["summary"]["duration_seconds"]),
+        }
+        usage = report["usage"]
+        if usage["calls"]:
+            facts["usage"] = usage_text(usage, self._lang)
+        colon = "：" if self._lang == "zh" else ": "
+        yield from (f"- {self._(key)}{colon}{value}" for key, value in facts.items())
+
+    def _gates(self, gates: Sequence[GateResult]) -> Iterator[str]:
+        yield from self._title("gates")
+        if not gates:
+            yield self._("no_gates")
+            return
+        head = ("scope", "level", "metric", "value", "interval", "threshold", "status", "reason")
+        yield from table([self._(key) for key in head], map(self._gate_row, gates), frozenset({3}))
+
+    def _gate_row(self, gate: GateResult) -> list[str]:
+        reason = sentence(gate.reason_id, self._lang, gate.reason_values) if gate.reason_id else gate.reason
+        return [
+            code(gate.scope),
+            gate.level,
+            f"{code(gate.metric)} {escape(metric_title(gate.metric, self._lang))}",
+            value_text(gate.value, against=gate.threshold),
+            interval_text(gate.interval),
+            f"{escape(gate.op)} {number_text(gate.threshold)}",
+            f"{_STATUS_SIGN[gate.status]} {self._(f'status.{gate.status}')}",
+            escape(reason),
+        ]
+
+    def _counts(self) -> Iterator[str]:
+        yield from self._title("counts")
+        names = ("scored", "errored", "skipped", "not_run", "total")
+        head = [self._("scope"), *(self._(f"status.{name}") for name in names[:-1]), self._("of")]
+        rows = [
+            [code(path), *(str(scope["counts"][name]) for name in names)]
+            for path, scope in self._report["case_sets"].items()
+        ]
+        if len(rows) != 1:
+            rows.append(["**Σ**", *(str(self._report["counts"][name]) for name in names)])
+        yield from table(head, rows, frozenset(range(1, 6)))
+        yield ""
+        stages = ("scored", "errored", "skipped", "unsupported", "unselected", "no_truth")
+        rows = [
+            [code(stage), *(str(counts[name]) for name in stages)]
+            for section in SECTIONS
+            for stage, counts in ((self._report.get(section) or {}).get("stage_counts") or {}).items()
+        ]
+        yield from table(
+            [self._("stage"), *(self._(f"status.{name}") for name in stages)], rows, frozenset(range(1, 7))
+        )
+
+    def _metrics(self) -> Iterator[str]:
+        yield from self._title("metrics")
+        head = [self._(key) for key in ("metric", "value", "interval", "n")]
+        yield from table(head, self._metric_rows(), frozenset({1}))
+
+    def _metric_rows(self) -> Iterator[list[str]]:
+        for section in SECTIONS:
+            figures = self._report.get(section)
+            if figures is None:
+                continue
+            for name, size in figures["n"].items():
+                if "." in name or figures.get(name) is None:
+                    continue
+                path = f"{section}.{name}"
+                spec = METRICS.get(path.partition("@")[0])
+                count = spec is not None and spec.kind == "count"
+                yield [
+                    f"{code(path)} {escape(metric_title(path, self._lang))}",
+                    value_text(figures[name], decimals=0 if count else 3),
+                    interval_text(figures["intervals"].get(name)),
+                    "" if count else " / ".join(number_text(size[key]) for key in ("units", "cases", "clusters")),
+                ]
+
+    def _heat_map(self) -> Iterator[str]:
+        first = self._report["l1"]
+        scores: Mapping[str, float | None] = first["per_dimension_f1"]
+        if not scores:
+            return
+        yield from self._title("per_dimension")
+        yield self._("heat_note", limit=HEAT_LIMIT)
+        yield ""
+        counts = {short: first.get(f"per_dimension_{short}") or {} for short in ("tp", "fn")}
+        rows = []
+        for dimension, score in sorted(scores.items(), key=lambda item: (item[1] is None, item[1] or 0.0, item[0])):
+            low = score is not None and score < HEAT_LIMIT
+            support = sum(table.get(dimension, 0) for table in counts.values())
+            name = f"per_dimension_f1.{dimension}"
+            rows.append(
+                [
+                    code(dimension),
+                    ("⚠ " if low else "") + value_text(score),
+                    f"`{heat_bar(score)}`",
+                    interval_text(first["intervals"].get(name)),
+                    number_text(support),
+                ]
+            )
+        head = [self._("dimension"), "F1", "", self._("interval"), self._("support")]
+        yield from table(head, rows, frozenset({1, 4}))
+
+    def _confusions(self) -> Iterator[str]:
+        for section in ("l1", "l15"):
+            confusions: Mapping[str, float] = (self._report[section] or {}).get("confusions") or {}
+            pairs = [(key.partition("→"), number) for key, number in confusions.items() if number]
+            if section == "l15":
+                pairs = [(parts, number) for parts, number in pairs if parts[0] != parts[2]]
+            if not pairs:
+                continue
+            yield from self._title("confusions" if section == "l1" else "action_confusions")
+            yield self._("confusions_note" if section == "l1" else "action_confusions_note")
+            yield ""
+            pairs.sort(key=lambda pair: (-pair[1], pair[0]))
+            rows = [[code(parts[0]), code(parts[2]), number_text(number)] for parts, number in pairs[:MOST_CONFUSIONS]]
+            yield from table([self._("missed_label"), self._("given_label"), self._("count")], rows, frozenset({2}))
+            yield from self._more(len(pairs) - MOST_CONFUSIONS)
+
+    def _misses(self) -> Iterator[str]:
+        misses = misses_by_kind(self._entries)
+        if misses:
+            yield from self._title("misses")
+            rows = [[self._(m.kind), number_text(round(m.count, 6)), number_text(round(m.of, 6))] for m in misses]
+            yield from table([self._("kind"), self._("count"), self._("of")], rows, frozenset({1, 2}))
+
+    def _worst(self) -> Iterator[str]:
+        worst = worst_cases(self._entries, MOST_CASES)
+        if not worst:
+            return
+        yield from self._title("worst")
+        rows = []
+        for entry in worst:
+            misses = [
+                f"{self._(m.kind)} {number_text(round(m.count, 6))}/{number_text(round(m.of, 6))}"
+                for m in case_misses(entry)
+            ]
+            rows.append([code(entry["node_id"]), value_text(entry["l1_f1"]), escape(", ".join(misses))])
+        yield from table([self._("case"), self._("f1"), self._("misses")], rows, frozenset({1}))
+
+    def _errors(self) -> Iterator[str]:
+        rows = [
+            [code(entry["node_id"]), code(error["stage"]), code(error["kind"]), escape(shorten(error["message"]))]
+            for entry in self._entries
+            for error in entry["errors"]
+        ]
+        if rows:
+            yield from self._title("errors")
+            by_stage = errors_by_stage(self._entries)
+            yield from (f"- {code(stage)}: {kinds_text(kinds)}" for stage, kinds in by_stage.items())
+            yield ""
+            head = [self._(key) for key in ("case", "stage", "error_kind", "message")]
+            yield from table(head, rows[:MOST_ERRORS])
+            yield from self._more(len(rows) - MOST_ERRORS)
+
+    def _expectations(self) -> Iterator[str]:
+        rows = [
+            [code(entry["node_id"]), escape(shorten(missed))]
+            for entry in self._entries
+            for missed in entry["missed_expectations"]
+        ]
+        if rows:
+            yield from self._title("expectations")
+            yield from table([self._("case"), self._("threshold")], rows[:MOST_ERRORS])
+            yield from self._more(len(rows) - MOST_ERRORS)
+
+    def _more(self, count: int) -> Iterator[str]:
+        if count > 0:
+            yield ""
+            yield self._("more", count=count)
+
+
+def _paragraph(note: str) -> str:
+    """A note outside tables keeps its code style but no HTML."""
+    return _WHITE.sub(" ", note).replace("&", "&amp;").replace("<", "&lt;")
+
+
+def heat_bar(score: float | None) -> str:
+    """A bar of :data:`HEAT_WIDTH` characters; empty where there is no score."""
+    if score is None:
+        return "·" * HEAT_WIDTH
+    full = round(min(max(score, 0.0), 1.0) * HEAT_WIDTH)
+    return "█" * full + "░" * (HEAT_WIDTH - full)

@@ -1,0 +1,229 @@
+"""Every text of reports and of the terminal summary, in English and in Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_memeval.metrics.catalog import METRICS
+
+LANGUAGES: tuple[str, ...] = ("en", "zh")
+
+_STATUS = {
+    "passed": ("passed", "通过"),
+    "missed": ("missed", "未达标"),
+    "unmeasured": ("unmeasured", "未测得"),
+    "not_applicable": ("not applicable", "不适用"),
+    "scored": ("scored", "已评分"),
+    "errored": ("errored", "出错"),
+    "skipped": ("skipped", "跳过"),
+    "not_run": ("not run", "未运行"),
+    "unsupported": ("not supported", "引擎不支持"),
+    "unselected": ("not selected", "未选择"),
+    "no_truth": ("no labels", "无标注"),
+}
+
+#: Reasons of gates and of missing intervals: complete sentences.
+_SENTENCES = {
+    "stage_not_selected": ("Stage {stage} is not selected in this run.", "本次运行未选择阶段 {stage}。"),
+    "no_truth_in_file": ("No case of this file has labels for stage {stage}.", "该文件中没有用例标注了阶段 {stage}。"),
+    "stage_unsupported": ("The engine does not support stage {stage}.", "引擎不支持阶段 {stage}。"),
+    "selection_left_no_truth": (
+        "None of the selected cases has labels for stage {stage}.",
+        "所选用例均未标注阶段 {stage}。",
+    ),
+    "no_truth_in_cases": (
+        "The file has labels for stage {stage}, but no case that was run has any.",
+        "文件中有阶段 {stage} 的标注，但已运行的用例都没有。",
+    ),
+    "no_case_matches": ("No case matches {filter}.", "没有符合 {filter} 的用例。"),
+    "aborted": (
+        "The run was cut short, so its P0 gates cannot be decided.",
+        "运行提前中止，无法判定 P0 门禁。",
+    ),
+    "not_run": (
+        "{missing} selected case(s) left no result ({here} of them in this file).",
+        "有 {missing} 个所选用例没有留下结果（其中 {here} 个在该文件中）。",
+    ),
+    "all_skipped": (
+        "Every case with labels for stage {stage} was skipped ({skipped}).",
+        "标注了阶段 {stage} 的用例（{skipped} 个）全部被跳过。",
+    ),
+    "too_many_errors": (
+        "{errored} of {labelled} errored (allowed share: {rate:g}).",
+        "{labelled} 个用例中有 {errored} 个出错（允许比例：{rate:g}）。",
+    ),
+    "not_finite": (
+        "{metric} was not a finite number in {cases} case(s).",
+        "有 {cases} 个用例的 {metric} 不是有限数值。",
+    ),
+    "no_value": (
+        "No case gives {metric} anything to divide by, so it has no value.",
+        "没有用例为 {metric} 提供分母，因此无值。",
+    ),
+    "threshold_met": ("{value} meets {op} {threshold}.", "{value} 满足 {op} {threshold}。"),
+    "threshold_missed": ("{value} does not meet {op} {threshold}.", "{value} 不满足 {op} {threshold}。"),
+    "threshold_met_in_selection": (
+        "{value} meets {op} {threshold}, on a selection of {cases} of the file's {all} cases.",
+        "{value} 满足 {op} {threshold}（仅选取了文件 {all} 个用例中的 {cases} 个）。",
+    ),
+    "threshold_missed_in_selection": (
+        "{value} does not meet {op} {threshold}, on a selection of {cases} of the file's {all} cases.",
+        "{value} 不满足 {op} {threshold}（仅选取了文件 {all} 个用例中的 {cases} 个）。",
+    ),
+}
+
+_NOTES = {
+    "embedded": (
+        "Chat model `embedded`: these figures are a pipeline check, not quality.",
+        "聊天模型为 `embedded`：以下数值只用于检查流程是否打通，不代表质量。",
+    ),
+    "partial_selected": (
+        "Partial run: only a selection of the cases was run; gates count over these.",
+        "部分运行：只运行了选定的用例，门禁按这些用例计算。",
+    ),
+    "partial_aborted": (
+        "The run was cut short; its P0 gates are unmeasured.",
+        "运行提前中止，P0 门禁均为未测得。",
+    ),
+    "not_run": ("{count} selected case(s) left no result.", "有 {count} 个所选用例没有留下结果。"),
+    "gates_off": ("Gates are switched off for this run.", "本次运行已关闭门禁。"),
+    "no_p0": ("No P0 gate applies to this run.", "本次运行没有适用的 P0 门禁。"),
+    "truth_input": (
+        "Stage input is `truth`: each stage was given the labelled memories, not what the stage before produced.",
+        "阶段输入为 `truth`：各阶段使用标注记忆，而非上一阶段的产出。",
+    ),
+}
+
+_TERMINAL = {
+    "title": ("memory evaluation", "记忆评测"),
+    "model_line": (
+        "model {model} | engine {engine} | prompts {prompts} | input {input}",
+        "模型 {model} | 引擎 {engine} | 提示词 {prompts} | 阶段输入 {input}",
+    ),
+    "counts_line": (
+        "{total} cases: {scored} scored, {errored} errored, {skipped} skipped, {not_run} not run",
+        "共 {total} 个用例：已评分 {scored}，出错 {errored}，跳过 {skipped}，未运行 {not_run}",
+    ),
+    "own_thresholds": (
+        "{count} of {total} cases have no thresholds of their own: a passed test means measured, the gates decide.",
+        "{total} 个用例中有 {count} 个没有自己的阈值：测试通过只表示已测得，是否达标由门禁决定。",
+    ),
+    "near_misses": (
+        "{count} pair(s) came close to matching: see --memeval-matcher or ini memeval_match_threshold ({threshold}).",
+        "有 {count} 对记忆接近匹配但未达阈值：可调整 --memeval-matcher 或 ini memeval_match_threshold（{threshold}）。",
+    ),
+    "report_at": ("report: {folder}", "报告：{folder}"),
+    "p0_missed": ("P0 gate missed: exit status 1", "P0 门禁未达标：退出状态 1"),
+    "p0_unmeasured": ("P0 gate unmeasured: exit status 1", "P0 门禁未测得：退出状态 1"),
+    "p0_missed_plain": ("P0 gate missed", "P0 门禁未达标"),
+    "p0_unmeasured_plain": ("P0 gate unmeasured", "P0 门禁未测得"),
+    "p0_passed": ("all P0 gates passed", "P0 门禁全部通过"),
+    "errors_title": ("errors by stage: {errors}", "各阶段错误：{errors}"),
+    "more_gates": ("{count} gate(s) not applicable (-v shows them)", "{count} 个门禁不适用（-v 可显示）"),
+    "usage_line": (
+        "{calls} model calls, {input} input and {output} output tokens{unknown}",
+        "模型调用 {calls} 次，输入 {input}、输出 {output} 个 token{unknown}",
+    ),
+    "usage_unknown": (" ({count} call(s) without token counts)", "（{count} 次调用未给出 token 数）"),
+}
+
+_WORDS = {
+    "level": ("level", "级别"),
+    "metric": ("metric", "指标"),
+    "value": ("value", "数值"),
+    "interval": ("95 % interval", "95% 区间"),
+    "threshold": ("threshold", "阈值"),
+    "status": ("status", "状态"),
+    "reason": ("reason", "原因"),
+    "scope": ("case set", "用例集"),
+    "section": ("section", "部分"),
+    "stage": ("stage", "阶段"),
+    "n": ("n (units / cases / clusters)", "n（单位/用例/簇）"),
+    "unknown": ("unknown", "未知"),
+    "none": ("none", "无"),
+    "report_title": ("Memory evaluation report", "记忆评测报告"),
+    "run": ("Run", "运行"),
+    "model": ("model", "模型"),
+    "engine": ("engine", "引擎"),
+    "prompts": ("prompts", "提示词"),
+    "matcher": ("matcher", "匹配器"),
+    "stage_input": ("stage input", "阶段输入"),
+    "duration": ("duration", "用时"),
+    "seconds": ("{seconds:.1f} s", "{seconds:.1f} 秒"),
+    "gates": ("Gates", "门禁"),
+    "counts": ("Counts", "计数"),
+    "metrics": ("Metrics", "指标"),
+    "per_dimension": ("F1 per dimension", "各维度 F1"),
+    "dimension": ("dimension", "维度"),
+    "support": ("support", "支持数"),
+    "heat": ("F1", "F1"),
+    "heat_note": ("Below {limit} is marked with ⚠.", "低于 {limit} 的以 ⚠ 标记。"),
+    "confusions": ("Confusions", "混淆"),
+    "confusions_note": (
+        "Dimension missed → dimension given instead, in matched memories.",
+        "已匹配记忆中：漏标的维度 → 多标的维度。",
+    ),
+    "action_confusions": ("Conflict actions confused", "冲突处理动作混淆"),
+    "action_confusions_note": ("Labelled action → action taken.", "标注动作 → 实际动作。"),
+    "missed_label": ("expected", "应为"),
+    "given_label": ("given", "实为"),
+    "count": ("count", "次数"),
+    "misses": ("Misses by kind", "各类失误"),
+    "kind": ("kind", "类别"),
+    "of": ("of", "总数"),
+    "worst": ("Worst cases", "最差用例"),
+    "case": ("case", "用例"),
+    "f1": ("L1 F1", "L1 F1"),
+    "missed_memories": ("memories missed", "漏抽记忆"),
+    "spurious_memories": ("memories not expected", "多抽记忆"),
+    "wrong_dimensions": ("wrong dimension labels", "维度标注错误"),
+    "wrong_type": ("wrong memory type", "记忆类型错误"),
+    "wrong_velocity": ("wrong time velocity", "时效类型错误"),
+    "wrong_action": ("wrong conflict action", "冲突处理动作错误"),
+    "section_miss": ("memory in no section", "记忆未进入任何分区"),
+    "section_misentry": ("memory in a wrong section", "记忆误入分区"),
+    "scene_pairs": ("scene pairs not found", "未聚到一起的场景记忆对"),
+    "inject_empty": ("blocks without a referenced memory", "未含被引用记忆的注入块"),
+    "inject_uncovered": ("referenced memories not injected", "未注入的被引用记忆"),
+    "errors": ("Errors", "错误"),
+    "error_kind": ("kind", "类型"),
+    "message": ("message", "信息"),
+    "notes": ("Notes", "说明"),
+    "more": ("… and {count} more", "…… 另有 {count} 条"),
+    "no_gates": ("No gates.", "没有门禁。"),
+    "usage": ("usage", "用量"),
+    "expectations": ("Missed thresholds of single cases", "单个用例未达到的阈值"),
+}
+
+_TEXTS: Mapping[str, tuple[str, str]] = {
+    **{f"status.{key}": value for key, value in _STATUS.items()},
+    **{f"reason.{key}": value for key, value in _SENTENCES.items()},
+    **{f"note.{key}": value for key, value in _NOTES.items()},
+    **{f"terminal.{key}": value for key, value in _TERMINAL.items()},
+    **_WORDS,
+}
+
+
+def text(key: str, lang: str = "en", **values: Any) -> str:
+    """The text named ``key`` with its values put in. An unknown key raises KeyError."""
+    pair = _TEXTS[key]
+    template = pair[1] if lang == "zh" else pair[0]
+    return template.format(**values) if values else template
+
+
+def sentence(reason_id: str, lang: str = "en", values: Mapping[str, Any] | None = None) -> str:
+    """A gate's reason as a sentence."""
+    return text(f"reason.{reason_id}", lang, **(values or {}))
+
+
+def metric_title(path: str, lang: str = "en") -> str:
+    """A metric's name for people: ``dimension micro F1``; the path itself for one that the catalogue lacks."""
+    base, _, key = path.partition("{")[0].partition(".")
+    name, _, inner = key.partition(".")
+    plain, _, cut = name.partition("@")
+    spec = METRICS.get(f"{base}.{plain}")
+    if spec is None:
+        return path
+    title = spec.zh if lang == "zh" else spec.en
+    return title + (f"@{cut}" if cut else "") + (f" {inner}" if inner else "")

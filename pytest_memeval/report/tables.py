@@ -1,0 +1,110 @@
+"""What the Markdown report and the terminal summary both show, taken from the report dict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_memeval.report.messages import text
+
+#: Kind of miss → (section, ratio, whether the ratio's numerator counts the misses itself).
+MISS_KINDS: Mapping[str, tuple[str, str, bool]] = {
+    "missed_memories": ("l1", "memory_recall", False),
+    "spurious_memories": ("l1", "memory_precision", False),
+    "wrong_type": ("l1", "memory_type_accuracy", False),
+    "wrong_velocity": ("l1", "time_velocity_accuracy", False),
+    "wrong_action": ("l15", "action_accuracy", False),
+    "section_miss": ("l2", "section_miss_rate", True),
+    "section_misentry": ("l2", "section_misentry_rate", True),
+    "scene_pairs": ("l2", "scene_grouping_recall", False),
+    "inject_empty": ("inject", "inject_hit_rate", False),
+    "inject_uncovered": ("inject", "reference_coverage", False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Misses:
+    """How many of ``of`` units went wrong in one way."""
+
+    kind: str
+    count: float
+    of: float
+
+
+def misses_by_kind(entries: Sequence[Mapping[str, Any]]) -> list[Misses]:
+    """The misses of every kind that any case was measured for, in pipeline order."""
+    found = []
+    for kind, (section, ratio, counts_misses) in MISS_KINDS.items():
+        numerators: list[float] = []
+        denominators: list[float] = []
+        for entry in entries:
+            pair = ((entry.get(section) or {}).get("ratios") or {}).get(ratio)
+            if pair is not None and pair[0] is not None and pair[1] is not None:
+                numerators.append(pair[0])
+                denominators.append(pair[1])
+        of = math.fsum(denominators)
+        if of:
+            hits = math.fsum(numerators)
+            found.append(Misses(kind, hits if counts_misses else of - hits, of))
+    return found
+
+
+def worst_cases(entries: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
+    """The cases with the lowest L1 F1 below 1, the lowest first, by node id where equal."""
+    scored = [entry for entry in entries if entry["l1_f1"] is not None and entry["l1_f1"] < 1]
+    return sorted(scored, key=lambda entry: (entry["l1_f1"], entry["node_id"]))[:limit]
+
+
+def case_misses(entry: Mapping[str, Any]) -> Iterator[Misses]:
+    """What went wrong in one case, kind by kind."""
+    return (misses for misses in misses_by_kind([entry]) if misses.count)
+
+
+def errors_by_stage(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Stage → kind of error → how many cases had it."""
+    found: dict[str, dict[str, int]] = {}
+    for entry in entries:
+        for stage, kind in sorted({(error["stage"], error["kind"]) for error in entry["errors"]}):
+            kinds = found.setdefault(stage, {})
+            kinds[kind] = kinds.get(kind, 0) + 1
+    return found
+
+
+def describe(mapping: Mapping[str, Any], *names: str) -> str:
+    """The first named values that a description has, as ``name version``; ``-`` where it has none."""
+    parts = [str(mapping[name]) for name in names if mapping.get(name) not in (None, "")]
+    return " ".join(dict.fromkeys(parts)) or "-"
+
+
+def prompts_text(report: Mapping[str, Any]) -> str:
+    """The prompt versions: one word where all stages have the same, else ``stage=version`` for each."""
+    versions = report["prompt_versions"]
+    if not versions:
+        return "-"
+    different = set(versions.values())
+    if len(different) == 1:
+        return str(next(iter(different)))
+    return ", ".join(f"{stage}={version}" for stage, version in versions.items())
+
+
+def kinds_text(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
+
+
+def usage_text(usage: Mapping[str, Any], lang: str) -> str:
+    """Calls and tokens in a line; a sum that nobody gave is said to be unknown."""
+    unknown = usage["unknown_tokens"]
+    shown = {
+        name: usage[name] if usage[name] is not None else text("unknown", lang)
+        for name in ("input_tokens", "output_tokens")
+    }
+    return text(
+        "terminal.usage_line",
+        lang,
+        calls=usage["calls"],
+        input=shown["input_tokens"],
+        output=shown["output_tokens"],
+        unknown=text("terminal.usage_unknown", lang, count=unknown) if unknown else "",
+    )

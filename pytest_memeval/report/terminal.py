@@ -1,0 +1,152 @@
+"""The terminal summary, as lines with the colour that pytest's terminal writer should give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_memeval.gates import MISSED, NOT_APPLICABLE, UNMEASURED, GateResult, passed_p0
+from pytest_memeval.report.build import report_notes
+from pytest_memeval.report.console import columns
+from pytest_memeval.report.messages import sentence, text
+from pytest_memeval.report.numbers import interval_text, number_text, value_text
+from pytest_memeval.report.reader import run_of
+from pytest_memeval.report.tables import describe, errors_by_stage, kinds_text, prompts_text, usage_text
+
+Markup = Mapping[str, bool]
+Line = tuple[str, Markup]
+
+PLAIN: Markup = {}
+BOLD: Markup = {"bold": True}
+RED: Markup = {"red": True}
+GREEN: Markup = {"green": True}
+YELLOW: Markup = {"yellow": True}
+FAINT: Markup = {"light": True}
+
+_COLOUR: Mapping[str, Markup] = {MISSED: RED, UNMEASURED: YELLOW, NOT_APPLICABLE: FAINT, "passed": GREEN}
+
+
+def summary_lines(
+    report: Mapping[str, Any],
+    lang: str = "en",
+    verbosity: int = 0,
+    *,
+    folder: str | None = None,
+    decides_exit: bool = True,
+) -> list[Line]:
+    """The summary of a run: ``(text, markup)`` pairs, markup as keyword arguments of ``TerminalReporter.write_line``.
+
+    Notes that change how figures are read come first, then what was run, the counts, the gates, what to look at, where
+    the report is (``folder``), and last what decides the exit status. With a negative verbosity (``-q``) only the
+    first note, the gates that failed and the verdict remain; from 1 on (``-v``) gates that do not apply are shown too.
+    ``decides_exit`` is false where pytest's own status is not 0, so that the gates do not make it 1.
+    """
+    summary = _Summary(report, lang, verbosity, folder)
+    return list(summary.lines(decides_exit))
+
+
+class _Summary:
+    def __init__(self, report: Mapping[str, Any], lang: str, verbosity: int, folder: str | None) -> None:
+        self._report, self._lang, self._verbosity, self._folder = report, lang, verbosity, folder
+        self._gates = [GateResult.from_json(gate) for gate in report["gates"]]
+
+    def _(self, key: str, **values: Any) -> str:
+        return text(f"terminal.{key}", self._lang, **values)
+
+    def lines(self, decides_exit: bool) -> Iterator[Line]:
+        notes = report_notes(run_of(self._report), self._gates, self._lang)
+        quiet = self._verbosity < 0
+        yield from ((note, YELLOW) for note in notes[: 1 if quiet else None])
+        if not quiet:
+            yield from self._headline()
+            yield from self._counts()
+        yield from self._gate_table()
+        if not quiet:
+            yield from self._hints()
+        if self._folder is not None:
+            yield self._("report_at", folder=self._folder), PLAIN
+        yield from self._verdict(decides_exit)
+
+    def _headline(self) -> Iterator[Line]:
+        report = self._report
+        yield (
+            self._(
+                "model_line",
+                model=describe(report["model"], "provider", "name", "model", "version"),
+                engine=describe(report["engine"], "name", "version"),
+                prompts=prompts_text(report),
+                input=report["stages"]["input"],
+            ),
+            BOLD,
+        )
+
+    def _counts(self) -> Iterator[Line]:
+        counts = self._report["counts"]
+        bad = counts["errored"] or counts["not_run"]
+        yield self._("counts_line", **counts), RED if bad else PLAIN
+        stages = errors_by_stage(self._report["per_case"])
+        if stages:
+            listed = "; ".join(f"{stage}: {kinds_text(kinds)}" for stage, kinds in stages.items())
+            yield self._("errors_title", errors=listed), RED
+        if self._verbosity > 0 and self._report["usage"]["calls"]:
+            yield usage_text(self._report["usage"], self._lang), PLAIN
+
+    def _gate_table(self) -> Iterator[Line]:
+        shown = [gate for gate in self._gates if self._shows(gate)]
+        by_scope: dict[str, list[GateResult]] = {}
+        for gate in shown:
+            by_scope.setdefault(gate.scope, []).append(gate)
+        head = [text(key, self._lang) for key in ("level", "metric", "value", "interval", "threshold", "status")]
+        # One set of column widths for all scopes, so that the eye can run down the page.
+        lines = columns([head, *(self._row(gate) for gate in shown)], right=frozenset({2}))
+        position = 1
+        for scope, gates in by_scope.items():
+            yield scope, BOLD
+            yield "  " + lines[0], FAINT
+            for gate in gates:
+                yield "  " + lines[position], _COLOUR[gate.status]
+                position += 1
+                if gate.status != "passed" and (gate.status == UNMEASURED or self._verbosity > 0):
+                    yield "      " + self._reason(gate), _COLOUR[gate.status]
+        hidden = sum(gate.status == NOT_APPLICABLE for gate in self._gates) if self._verbosity <= 0 else 0
+        if hidden and self._verbosity == 0:
+            yield self._("more_gates", count=hidden), FAINT
+
+    def _shows(self, gate: GateResult) -> bool:
+        if self._verbosity < 0:
+            return gate.status in (MISSED, UNMEASURED)
+        return gate.status != NOT_APPLICABLE or self._verbosity > 0
+
+    def _row(self, gate: GateResult) -> Sequence[str]:
+        return (
+            gate.level,
+            gate.metric,
+            value_text(gate.value, against=gate.threshold),
+            interval_text(gate.interval),
+            f"{gate.op} {number_text(gate.threshold)}",
+            text(f"status.{gate.status}", self._lang),
+        )
+
+    def _reason(self, gate: GateResult) -> str:
+        return sentence(gate.reason_id, self._lang, gate.reason_values) if gate.reason_id else gate.reason
+
+    def _hints(self) -> Iterator[Line]:
+        report = self._report
+        near = report["l1"].get("near_misses")
+        if near:
+            threshold = report["matcher"].get("threshold", 0.5)
+            yield self._("near_misses", count=near, threshold=threshold), PLAIN
+        without = report["summary"]["without_own_thresholds"]
+        if without and self._gates:
+            yield self._("own_thresholds", count=without, total=len(report["per_case"])), PLAIN
+
+    def _verdict(self, decides_exit: bool) -> Iterator[Line]:
+        passed = passed_p0(self._gates)
+        if passed is None:
+            return
+        if passed:
+            yield self._("p0_passed"), GREEN
+            return
+        missed = any(gate.level == "P0" and gate.status == MISSED for gate in self._gates)
+        key = "p0_missed" if missed else "p0_unmeasured"
+        yield self._(key if decides_exit else f"{key}_plain"), {"red": True, "bold": True}

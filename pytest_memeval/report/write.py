@@ -1,0 +1,128 @@
+"""A run's output folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pytest_memeval.report.calls import CALLS_NAME, write_calls
+from pytest_memeval.report.csv_report import csv_chunks
+from pytest_memeval.report.json_report import report_chunks
+from pytest_memeval.report.markdown import markdown_report
+from pytest_memeval.report.reader import JOURNAL_NAME, REPORT_NAME
+
+#: Where runs go without an output option, relative to the current folder.
+MEMEVAL_FOLDER = ".memeval"
+LATEST_NAME = "latest"
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """A run id that sorts by time, to the microsecond in UTC, and differs between runs started at the same instant:
+    ``20260806T101530.123456Z-1a2b3c``."""
+    moment = (now or datetime.now(UTC)).astimezone(UTC)
+    return f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond:06d}Z-{secrets.token_hex(3)}"
+
+
+def default_folder(base: Path, run_id: str) -> Path:
+    """The folder of a run without an output option."""
+    return base / MEMEVAL_FOLDER / "runs" / run_id
+
+
+def write_latest(base: Path, folder: Path) -> None:
+    """Let ``.memeval/latest`` name the newest run's folder, relative to ``.memeval`` with forward slashes."""
+    home = base / MEMEVAL_FOLDER
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        named = folder.resolve().relative_to(home.resolve()).as_posix()
+    except ValueError:
+        named = folder.resolve().as_posix()
+    _replace(home / LATEST_NAME, lambda file: _write_text(file, [named + "\n"]))
+
+
+def latest_folder(base: Path) -> Path | None:
+    """The folder that ``.memeval/latest`` names, ``None`` where there is none."""
+    home = base / MEMEVAL_FOLDER
+    try:
+        named = (home / LATEST_NAME).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    folder = home / named
+    return folder if named and folder.is_dir() else None
+
+
+def write_reports(
+    folder: Path,
+    report: Mapping[str, Any],
+    calls: Iterable[Mapping[str, Any]] = (),
+    lang: str = "en",
+    *,
+    journal: Path | None = None,
+) -> list[Path]:
+    """Write a run's files into ``folder`` and return their paths.
+
+    Everything is first written beside its place and then moved there, ``report.json`` last, so that an older run's
+    files stay until this one is complete and no reader ever sees half a file. ``journal`` is this run's journal if it
+    was kept under another name: it takes its place with the rest. Raises OSError where the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    makers: dict[str, Callable[[BinaryIO], None]] = {
+        CALLS_NAME: lambda file: write_calls(file, calls),
+        "report.md": lambda file: _write_text(file, [markdown_report(report, lang)]),
+        "per_case.csv": lambda file: _write_text(file, csv_chunks(report)),
+        REPORT_NAME: lambda file: _write_text(file, report_chunks(report)),
+    }
+    written: list[tuple[Path, Path]] = []
+    try:
+        for name, make in makers.items():
+            written.append((_write_beside(folder / name, make), folder / name))
+        if journal is not None and journal != folder / JOURNAL_NAME:
+            written.insert(0, (journal, folder / JOURNAL_NAME))
+        for temporary, target in written:
+            os.replace(temporary, target)
+    finally:
+        for temporary, _ in written:
+            if temporary != journal:
+                temporary.unlink(missing_ok=True)
+    return [target for _, target in written]
+
+
+def write_lines(target: Path, lines: Iterable[str]) -> None:
+    """Write one text file whole, making its folder; an older one stays until the new one is complete."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _replace(target, lambda file: _write_text(file, lines))
+
+
+def _write_text(file: BinaryIO, chunks: Iterable[str]) -> None:
+    for chunk in chunks:
+        file.write(chunk.encode("utf-8"))
+
+
+def _replace(target: Path, make: Callable[[BinaryIO], None]) -> None:
+    temporary = _write_beside(target, make)
+    os.replace(temporary, target)
+
+
+def _write_beside(target: Path, make: Callable[[BinaryIO], None]) -> Path:
+    """Write a new file in the target's folder, and leave nothing behind where that fails."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            make(file)
+        # mkstemp files are private; a report is as readable as any other file of its folder.
+        temporary.chmod(0o666 & ~_umask())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,34 @@
+"""What the gates need to know of a case file, told without its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_memeval.cases.models import CaseSet
+from pytest_memeval.metrics.catalog import DEFAULT_DISTILL_GATES
+from pytest_memeval.metrics.thresholds import Gate
+from pytest_memeval.results import SetInfo
+from pytest_memeval.stages import truth_stages
+
+
+def set_info(case_set: CaseSet, path: str, ini_gates: Sequence[Gate] = ()) -> SetInfo:
+    """The file's own gates, else the ini's, else the defaults of its kind, and how many cases have labels for what."""
+    counts: dict[str, int] = {}
+    for case in case_set.cases:
+        for stage in truth_stages(case):
+            counts[stage] = counts.get(stage, 0) + 1
+    if case_set.meta.gates is not None:
+        gates = tuple((str(gate), "file") for gate in case_set.meta.gates)
+    elif ini_gates:
+        gates = tuple((str(gate), "ini") for gate in ini_gates)
+    else:
+        gates = tuple((gate, "default") for gate in DEFAULT_DISTILL_GATES) if case_set.kind == "distill" else ()
+    return SetInfo(
+        path=path,
+        kind=case_set.kind,
+        version=case_set.meta.version,
+        cases=len(case_set.cases),
+        gates=gates,
+        truth_counts=counts,
+        warnings=tuple(str(warning).replace(str(case_set.path), path, 1) for warning in case_set.warnings),
+    )

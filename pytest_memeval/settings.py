@@ -1,0 +1,205 @@
+"""A run's settings, read from options and ini by way of a look-up function, checked as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_memeval.options import OPTIONS, Option
+
+if TYPE_CHECKING:
+    from pytest_memeval.assets.prompts import PromptSet, PromptStore
+    from pytest_memeval.assets.registry import Registry
+    from pytest_memeval.assets.templates import Templates
+    from pytest_memeval.metrics.thresholds import Gate, Threshold
+    from pytest_memeval.runner import RunSettings
+
+ENGINES: tuple[str, ...] = ("reference",)
+MATCHERS: tuple[str, ...] = ("indel", "levenshtein", "difflib", "optimal")
+
+
+class SettingsError(ValueError):
+    """An option or ini value that cannot be used; the text names it and the nearest valid one."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every option of :mod:`pytest_memeval.options` under its name with underscores, typed; paths are absolute.
+
+    ``rootdir`` is what case set paths in reports are relative to.
+    """
+
+    rootdir: Path
+    values: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["values"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def stage_set(self) -> frozenset[str] | None:
+        from pytest_memeval.stages import UnknownStage, parse_stages
+
+        try:
+            return parse_stages(self.stages)
+        except UnknownStage as error:
+            raise SettingsError(f"--memeval-stages: {error}") from None
+
+    def gates_from(self, origin: str) -> tuple[Gate, ...]:
+        """The gates of the ini or of the command line, parsed."""
+        texts = self.values["gate_cli" if origin == "command line" else "gate_ini"]
+        return parse_gate_options(texts or (), origin)
+
+    @property
+    def default_expectations(self) -> tuple[Threshold, ...]:
+        from pytest_memeval.metrics.thresholds import ThresholdError, parse_threshold
+
+        result = []
+        for text in self.expect or ():
+            path, _, bound = text.strip().partition(" ")
+            try:
+                result.append(parse_threshold(path, bound))
+            except ThresholdError as error:
+                raise SettingsError(f"memeval_expect: {error}") from None
+        return tuple(result)
+
+    def run_settings(self) -> RunSettings:
+        from pytest_memeval.metrics.matching import build_matcher
+        from pytest_memeval.runner import RunSettings
+        from pytest_memeval.scoring import ScoringOptions
+
+        chained = self.stage_input == "chained"
+        try:
+            matcher = build_matcher(self.matcher, self.match_threshold)
+        except ValueError as error:
+            raise SettingsError(f"--memeval-matcher: {error}") from None
+        return RunSettings(
+            stages=self.stage_set,
+            chained=chained,
+            timeout=self.timeout,
+            scoring=ScoringOptions(matcher, self.unknown_label, chained),
+            expect=self.default_expectations,
+        )
+
+    def load_registry(self) -> Registry:
+        from pytest_memeval.assets.registry import load_registry
+
+        return load_registry(self.registry)
+
+    def load_templates(self, registry: Registry) -> Templates:
+        from pytest_memeval.assets.templates import load_templates
+
+        return load_templates(self.templates, registry)
+
+    def load_prompts(self) -> PromptStore:
+        from pytest_memeval.assets.prompts import load_prompts
+
+        return load_prompts(self.prompts)
+
+    def resolve_prompts(self, store: PromptStore) -> PromptSet:
+        return store.resolve(self.prompt_version)
+
+    @property
+    def cache_folder(self) -> Path:
+        """``--memeval-cache-dir``, else the user's cache folder; made when first written to."""
+        return self.cache_dir if self.cache_dir is not None else user_cache_folder()
+
+
+def user_cache_folder() -> Path:
+    """The user's cache folder for this plugin, by the platform's custom."""
+    if os.name == "nt":  # pragma: no cover - only on Windows
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "pytest-memeval"
+
+
+def parse_gate_options(texts: Any, origin: str) -> tuple[Gate, ...]:
+    from pytest_memeval.metrics.thresholds import ThresholdError, parse_gate
+
+    gates = []
+    for text in texts:
+        try:
+            gates.append(parse_gate(text, origin))
+        except ThresholdError as error:
+            where = "--memeval-gate" if origin == "command line" else "memeval_gate"
+            raise SettingsError(f"{where}: {error}") from None
+    return tuple(gates)
+
+
+def read_settings(
+    from_command_line: Callable[[Option], Any],
+    from_ini: Callable[[Option], Any],
+    *,
+    rootdir: Path,
+    invocation_dir: Path,
+) -> Settings:
+    """Collect every option: the command line's value, else the ini's, else the default. Raises SettingsError.
+
+    The two look-ups return ``None`` where nothing was given. Relative paths are resolved against the current folder
+    for the command line and against rootdir for the ini.
+    """
+    values: dict[str, Any] = {}
+    for option in OPTIONS:
+        key = option.name.replace("-", "_")
+        given = from_command_line(option) if option.flag else None
+        twin = from_ini(option) if option.ini else None
+        if key == "gate":
+            values["gate_cli"], values["gate_ini"] = given, twin
+        value, base, where = (
+            (given, invocation_dir, option.option) if given is not None else (twin, rootdir, option.dest)
+        )
+        if value is None:
+            values[key] = option.default
+            continue
+        values[key] = _typed(option, value, where, base)
+    _check(values)
+    return Settings(rootdir, values)
+
+
+def _typed(option: Option, value: Any, where: str, base: Path) -> Any:
+    if option.kind in ("int", "float") and isinstance(value, str):
+        try:
+            value = int(value) if option.kind == "int" else float(value)
+        except ValueError:
+            word = "a whole number" if option.kind == "int" else "a number"
+            raise SettingsError(f"{where}: {value!r} is not {word}") from None
+    if option.choices and value not in option.choices:
+        from pytest_memeval.documents.problems import did_you_mean
+
+        raise SettingsError(f"{where}: unknown value {value!r}{did_you_mean(str(value), option.choices)}")
+    if option.relative:
+        return base / value
+    return value
+
+
+def _check(values: dict[str, Any]) -> None:
+    from pytest_memeval.documents.problems import did_you_mean
+
+    def refuse(name: str, why: str) -> None:
+        raise SettingsError(f"--memeval-{name}: {why}")
+
+    for name in ("limit", "sample"):
+        if values[name] is not None and values[name] < 1:
+            refuse(name, f"{values[name]} is less than 1")
+    if values["timeout"] is not None and not 0 < values["timeout"] < float("inf"):
+        refuse("timeout", f"{values['timeout']} is not a number of seconds above 0")
+    for name in ("match_threshold", "max_error_rate"):
+        if not 0 <= values[name] <= 1:
+            refuse(name.replace("_", "-"), f"{values[name]} is not between 0 and 1")
+    engine = values["engine"]
+    if ":" not in engine and engine not in ENGINES:
+        refuse(
+            "engine", f"unknown engine {engine!r}{did_you_mean(engine, ENGINES)}; your own is named module:attribute"
+        )
+    if values["matcher"] not in MATCHERS:
+        refuse("matcher", f"unknown matcher {values['matcher']!r}{did_you_mean(values['matcher'], MATCHERS)}")
+    for name in ("predictions", "registry", "templates", "prompts"):
+        path = values[name]
+        if path is not None and not path.exists():
+            refuse(name, f"{path} does not exist")

@@ -1,0 +1,122 @@
+"""Which stages a case needs, which of them are scored, and why the others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_memeval.results import StageStatus
+from pytest_memeval.values import DISTILL_STAGES
+
+if TYPE_CHECKING:
+    from pytest_memeval.cases.models import EvalCase
+
+#: Stage → the stages whose results it takes when the input is chained.
+CHAIN: Mapping[str, tuple[str, ...]] = {
+    "l1": (),
+    "l15": ("l1",),
+    "l2": ("l1", "l15"),
+    "template": ("l1", "l15"),
+    "inject": ("l1", "l15"),
+    "search": (),
+}
+
+#: Other words for stages that options accept.
+STAGE_ALIASES: Mapping[str, str] = {"rrf": "search"}
+
+
+class UnknownStage(ValueError):
+    """A stage name that does not exist; the text names the nearest one."""
+
+
+def parse_stages(text: str) -> frozenset[str] | None:
+    """Read ``l1,l2`` or ``all`` (``None``). ``l2`` selects ``template`` too, where its section labels are measured."""
+    names = [part.strip().lower() for part in text.split(",") if part.strip()]
+    if not names:
+        raise UnknownStage("no stage is named; write for example l1,l2 or all")
+    if names == ["all"]:
+        return None
+    chosen = set()
+    for name in names:
+        stage = STAGE_ALIASES.get(name, name)
+        if stage not in DISTILL_STAGES:
+            from pytest_memeval.documents.problems import did_you_mean
+
+            raise UnknownStage(f"unknown stage {name!r}{did_you_mean(name, (*DISTILL_STAGES, 'rrf', 'all'))}")
+        chosen.add(stage)
+    if "l2" in chosen:
+        chosen.add("template")
+    return frozenset(chosen)
+
+
+def truth_stages(case: EvalCase) -> tuple[str, ...]:
+    """The stages for which the case has labels, in pipeline order."""
+    l2 = case.expected_l2
+    labelled = {
+        "l1": case.expected_l1 is not None,
+        "l15": case.expected_l15 is not None,
+        "l2": l2 is not None and bool(l2.scene_labels or l2.scenes),
+        "template": l2 is not None and bool(l2.template_section),
+        "inject": case.expected_inject is not None,
+        "search": case.expected_search is not None,
+    }
+    return tuple(stage for stage in DISTILL_STAGES if labelled[stage])
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """``scored``: labelled, selected and supported. ``run``: these and what they build on, in order. ``idle``: the
+    status of every other distillation stage."""
+
+    scored: tuple[str, ...]
+    run: tuple[str, ...]
+    idle: Mapping[str, StageStatus]
+
+
+def plan_stages(
+    case: EvalCase, *, selected: Collection[str] | None, supported: Collection[str], can_load: bool, chained: bool
+) -> StagePlan:
+    """Decide for one case.
+
+    ``selected`` is ``None`` for all. In a chain a stage that needs ``l1`` cannot be measured on an engine without it;
+    a missing ``l15`` is passed over, since the memories can be taken as they are. Existing memories can only be given
+    to an engine that has ``load``, and labelled memories likewise.
+    """
+    truths = truth_stages(case)
+    has_store = bool(case.existing_memories or case.existing_scenes)
+    idle: dict[str, StageStatus] = {}
+    scored = []
+    for stage in DISTILL_STAGES:
+        if stage not in truths:
+            idle[stage] = "no_truth"
+        elif selected is not None and stage not in selected:
+            idle[stage] = "unselected"
+        elif not _measurable(stage, supported, can_load=can_load, chained=chained, has_store=has_store):
+            idle[stage] = "unsupported"
+        else:
+            scored.append(stage)
+    wanted = set(scored)
+    if chained:
+        for stage in scored:
+            if stage == "inject" and "l1" not in supported:
+                continue
+            wanted.update(
+                needed
+                for needed in CHAIN[stage]
+                if needed in supported and not (needed == "l15" and has_store and not can_load)
+            )
+    run = tuple(stage for stage in DISTILL_STAGES if stage in wanted)
+    return StagePlan(tuple(scored), run, {stage: why for stage, why in idle.items() if stage not in wanted})
+
+
+def _measurable(stage: str, supported: Collection[str], *, can_load: bool, chained: bool, has_store: bool) -> bool:
+    if stage not in supported:
+        return False
+    if stage == "l15" and has_store and not can_load:
+        return False
+    if stage == "inject" and not can_load:
+        return False
+    if stage in ("l2", "template") and not chained:
+        return can_load
+    return not (chained and stage in ("l15", "l2", "template") and "l1" not in supported)
