@@ -128,11 +128,12 @@ def _gather(section: str, records: Sequence[CaseResult], only: frozenset[str] | 
     own = [(record, record.sections[section]) for record in records if section in record.sections]
     # A distillation case is its own cluster.
     gathered = _Gathered([f"{record.set}::{record.case_id}" for record, _ in own])
-    stages = _stages_of_metrics(section)
+    own_stages, stages = SECTION_STAGES.get(section, ()), _stages_of_metrics(section)
     products = _products(section, only)
     ingredients = {name for first, second, _ in products.values() for name in (first, second)}
     for position, (record, figures) in enumerate(own):
-        unscored = {stage for stage, status in record.stages.items() if status != "scored"}
+        # A stage that the record does not speak of counts as scored: its figures are there.
+        unscored = {stage for stage in own_stages if record.stages.get(stage, "scored") != "scored"}
         for name, pair in figures.ratios.items():
             if name.startswith("_") or (only is not None and name not in only):
                 continue

@@ -36,7 +36,12 @@ def one_per_case(records: Iterable[CaseResult]) -> list[CaseResult]:
 
 
 def stage_category(record: CaseResult, stage: str) -> str:
-    """What a case counts as at a stage: one of :data:`CATEGORIES`."""
+    """What a case counts as at a stage: one of :data:`CATEGORIES`.
+
+    A case that ended before anything was known of its stages (its process died) counts everywhere as what it is.
+    """
+    if not record.stages and record.outcome != "scored":
+        return record.outcome
     return CATEGORY.get(record.stages.get(stage, "no_truth"), "no_truth")
 
 

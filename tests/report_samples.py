@@ -87,7 +87,9 @@ def full_case(number: int, **fields: Any) -> CaseResult:
         "line": 10 * number,
         "content_hash": f"{number:08x}",
         "stages": {"l1": "scored", "l15": "no_truth", "l2": "ran", "template": "scored", "inject": "no_truth"},
-        "outputs": {"l1": [{"content": f"secret memory {number}", "dimensions": ["identity"], "memory_type": "persona"}]},
+        "outputs": {
+            "l1": [{"content": f"secret memory {number}", "dimensions": ["identity"], "memory_type": "persona"}]
+        },
         "facts": ({"kind": "dropped_label", "label": "secret label", "memory_index": 0},),
         "calls": (call,),
         "duration_seconds": 0.5,
@@ -133,5 +135,3 @@ def run_info(**fields: Any) -> RunInfo:
         "environment": {"python": "3.11"},
     }
     return RunInfo(**{**given, **fields})
-
-

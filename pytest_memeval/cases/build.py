@@ -48,17 +48,18 @@ class CaseBuilder:
         self.log = log
         self.tz = tz
         self.templates = templates
-        self.references: list[tuple[str, int, Node, str]] = []
+        self.references: list[tuple[str, int, int, str]] = []
+        self._sections: dict[tuple[str, str], str] = {}
         self.labels = LabelReader(log, registry)
 
     def build(self, row: Row, case_id: str) -> EvalCase:
         """The case of a row; its problems so far are the log's case problems."""
         get = row.get
-        if "case_id" in row.nodes:
-            self._check(row.nodes["case_id"], check_case_id(case_id))
+        if "case_id" in row.places:
+            self._check(row.places["case_id"], check_case_id(case_id))
         tags = self._texts(get("tags"))
-        for node, tag in get("tags") or ():
-            self._check(node, check_tag(tag))
+        for at, tag in get("tags") or ():
+            self._check(at, check_tag(tag))
         l1 = self._l1(get("expected_l1"))
         count = len(l1.memories) if l1 else 0
         existing = tuple(self._existing_memory(memory) for _, memory in get("existing_memories") or ())
@@ -81,12 +82,12 @@ class CaseBuilder:
             expected_inject=self._inject(get("expected_inject"), count),
             expected_search=self._search(get("expected_search_results"), case_id, count),
             expect=self._expect(get("expect")),
-            annotations={key.text: self._l1(value) for key, _, value in get("annotations") or ()},
+            annotations={name: self._l1(value) for name, _, _, value in get("annotations") or ()},
             extra=get("extra", {}),
             notes=get("notes"),
-            path=row.node.document.path,
-            line=row.node.line,
-            content_hash=content_hash(row.node),
+            path=self.log.document.path,
+            line=self.log.line(row.at),
+            content_hash=content_hash(self.log.node(row.at)),
         )
 
     # -- memories and labels
@@ -100,7 +101,7 @@ class CaseBuilder:
         get = row.get
         dimensions = self.labels.dimensions(row)
         if not dimensions and "dimensions" not in row.values:
-            self.log.value(row.node, "a labelled memory needs at least one dimension")
+            self.log.value(row.at, "a labelled memory needs at least one dimension")
         self.labels.check_values(row)
         return GtMemory(
             content=get("content", ""),
@@ -110,7 +111,7 @@ class CaseBuilder:
             time_velocity=get("time_velocity"),
             source_message_ids=self._texts(get("source_message_ids")),
             extra=get("extra", {}),
-            line=row.node.line,
+            line=self.log.line(row.at),
         )
 
     def _existing_memory(self, row: Row) -> Memory:
@@ -133,8 +134,8 @@ class CaseBuilder:
 
     def _existing_scene(self, row: Row, existing: tuple[Memory, ...]) -> Scene:
         known = [memory.id or "" for memory in existing]
-        for node, memory_id in row.get("memory_ids") or ():
-            self._check_known(node, memory_id, known, "existing memory")
+        for at, memory_id in row.get("memory_ids") or ():
+            self._check_known(at, memory_id, known, "existing memory")
         return Scene(row.get("scene_id", ""), row.get("title", ""), self._texts(row.get("memory_ids")))
 
     def _l15(self, row: Row | None, count: int, existing: tuple[Memory, ...]) -> L15GroundTruth | None:
@@ -146,15 +147,15 @@ class CaseBuilder:
         for _, entry in row.get("actions") or ():
             get = entry.get
             index = get("new_memory_index")
-            for node, candidate in get("candidate_ids") or ():
-                self._check_known(node, candidate, known, "existing memory")
+            for at, candidate in get("candidate_ids") or ():
+                self._check_known(at, candidate, known, "existing memory")
             if index is None or get("action") is None:  # reported where it was read
                 continue
-            place = entry.nodes["new_memory_index"]
+            place = entry.places["new_memory_index"]
             self._check_index(place, index, count)
             if index in seen:
                 self.log.value(place, f"a second action for memory {index} (the first is in line {seen[index]})")
-            line = entry.node.line
+            line = self.log.line(entry.at)
             seen.setdefault(index, line)
             actions.append(
                 GtConflictAction(
@@ -176,45 +177,48 @@ class CaseBuilder:
             for _, scene in row.get("scenes") or ()
         )
         sections: dict[str, dict[int, str]] = {}
-        for mode_node, _, entries in row.get("template_section") or ():
-            mode = mode_node.text
-            known_mode = self._check_mode(mode_node, mode)
+        for mode, mode_at, _, entries in row.get("template_section") or ():
+            known_mode = self._check_mode(mode_at, mode)
             placed: dict[int, str] = {}
-            for index_node, section_node, section in entries:
-                if _DIGITS.fullmatch(index_node.text) is None:
-                    self.log.value(index_node, f"{index_node.text!r} is not the index of a labelled memory")
+            for index_text, index_at, section_at, section in entries:
+                if _DIGITS.fullmatch(index_text) is None:
+                    self.log.value(index_at, f"{index_text!r} is not the index of a labelled memory")
                     continue
-                index = int(index_node.text)
-                self._check_index(index_node, index, count)
-                placed[index] = self._section(section_node, mode, section) if known_mode else section
+                index = int(index_text)
+                self._check_index(index_at, index, count)
+                placed[index] = self._section(section_at, mode, section) if known_mode else section
             sections[mode] = placed
         return L2GroundTruth(self._texts(row.get("scene_labels")), scenes, sections)
 
-    def _check_mode(self, node: Node, mode: str) -> bool:
+    def _check_mode(self, at: int, mode: str) -> bool:
         if self.templates is None:
             return False
         if self.templates.get(mode) is None:
-            self.log.value(node, f"no template for mode {mode!r}{did_you_mean(mode, self.templates.modes)}")
+            self.log.value(at, f"no template for mode {mode!r}{did_you_mean(mode, self.templates.modes)}")
             return False
         return True
 
-    def _section(self, node: Node, mode: str, section: str) -> str:
-        assert self.templates is not None
+    def _section(self, at: int, mode: str, section: str) -> str:
+        found = self._sections.get((mode, section))
+        if found is not None:
+            return found
+        template = self.templates.get(mode) if self.templates else None
+        if self.templates is None or template is None:
+            return section
         spec = self.templates.find_section(mode, section)
-        if spec is not None:
-            return spec.id
-        template = self.templates.get(mode)
-        known = [part.title for part in template.sections] if template else []
-        guess = did_you_mean(section, [*known, *(part.id for part in template.sections)] if template else known)
-        self.log.value(node, f"mode {mode!r} has no section {section!r}{guess}")
-        return section
+        if spec is None:
+            known = [name for part in template.sections for name in (part.title, part.id)]
+            self.log.value(at, f"mode {mode!r} has no section {section!r}{did_you_mean(section, known)}")
+            return section
+        self._sections[mode, section] = spec.id
+        return spec.id
 
     def _inject(self, row: Row | None, count: int) -> InjectGroundTruth | None:
         if row is None:
             return None
         mode = row.get("mode", "")
         if mode:
-            self._check_mode(row.nodes["mode"], mode)
+            self._check_mode(row.places["mode"], mode)
         return InjectGroundTruth(
             mode,
             self._conversation(row.get("subsequent_conversation")),
@@ -226,52 +230,53 @@ class CaseBuilder:
             return None
         queries = []
         for entry in entries:
-            if len(entry) == 3:  # the mapping form
-                query, place, relevant, grades = entry[0].text, entry[1], entry[2], None
+            if len(entry) == 4:  # the mapping form
+                query, place, relevant, grades = entry[0], entry[1], entry[3], None
             else:
                 row = entry[1]
-                query, place = row.get("query", ""), row.node
+                query, place = row.get("query", ""), row.at
                 relevant, grades = row.get("relevant") or [], row.get("grades")
                 if grades is not None and len(grades) != len(relevant):
-                    self.log.value(row.nodes["grades"], f"{len(grades)} grades for {len(relevant)} relevant memories")
+                    self.log.value(row.places["grades"], f"{len(grades)} grades for {len(relevant)} relevant memories")
             if not query.strip():
                 self.log.value(place, "the query is empty")
-            ids = tuple(self._memory_id(node, text, case_id, count) for node, text in relevant)
+            ids = tuple(self._memory_id(at, text, case_id, count) for at, text in relevant)
             if len(set(ids)) < len(ids):
                 self.log.value(place, f"a memory stands twice among the relevant ones of {query!r}")
             queries.append(SearchQuery(query, ids, tuple(float(grade) for _, grade in grades or ())))
         return SearchGroundTruth(tuple(queries))
 
-    def _memory_id(self, node: Node, text: str, case_id: str, count: int) -> str:
+    def _memory_id(self, at: int, text: str, case_id: str, count: int) -> str:
         if _DIGITS.fullmatch(text):
-            self._check_index(node, int(text), count)
+            self._check_index(at, int(text), count)
             return f"{case_id}#{int(text)}"
         match = _REFERENCE.fullmatch(text)
         if match is None:
-            self.log.value(node, f"{text!r} is neither the index of a labelled memory nor an id case_id#index")
+            self.log.value(at, f"{text!r} is neither the index of a labelled memory nor an id case_id#index")
             return text
         if match["case"] == case_id:
-            self._check_index(node, int(match["index"]), count)
+            self._check_index(at, int(match["index"]), count)
         else:
-            self.references.append((match["case"], int(match["index"]), node, case_id))
+            self.references.append((match["case"], int(match["index"]), at, case_id))
         return f"{match['case']}#{int(match['index'])}"
 
-    def _expect(self, entries: list[tuple[Node, Node, str]] | None) -> tuple[Threshold, ...]:
+    def _expect(self, entries: list[tuple[str, int, int, str]] | None) -> tuple[Threshold, ...]:
         thresholds = []
-        for path, bound_node, bound in entries or ():
+        for path, _, bound_at, bound in entries or ():
             try:
-                thresholds.append(parse_threshold(path.text, bound))
+                thresholds.append(parse_threshold(path, bound))
             except ThresholdError as error:
-                self.log.structure(bound_node, f"expect: {error}")
+                self.log.structure(bound_at, f"expect: {error}")
         return tuple(thresholds)
 
     # -- single values
 
-    def _conversation(self, node: Node | None) -> tuple[Message, ...]:
-        if node is None:
+    def _conversation(self, at: int | None) -> tuple[Message, ...]:
+        if at is None:
             return ()
+        node = self.log.node(at)
         if node.is_mapping:
-            self.log.structure(node, "a conversation is text or a list of messages, not a mapping")
+            self.log.structure(at, "a conversation is text or a list of messages, not a mapping")
             return ()
         try:
             return parse_conversation(node.text if node.is_scalar else node.texts(), self.tz)
@@ -280,9 +285,9 @@ class CaseBuilder:
             for fault in error.faults:
                 report = self.log.structure if fault.structural else self.log.value
                 if fault.message is not None:
-                    report(_key_node(elements[fault.message], fault.key), fault.text)
+                    report(_key_of(elements[fault.message], fault.key), fault.text)
                 elif fault.line is not None:
-                    self.log.value(node, fault.text, line=node.line_of_text(fault.line))
+                    self.log.value(at, fault.text, line=node.line_of_text(fault.line))
             return ()
 
     def _time(self, row: Row, key: str) -> datetime | None:
@@ -292,44 +297,45 @@ class CaseBuilder:
         try:
             return parse_time(text, self.tz)
         except ValueError as error:
-            self.log.value(row.nodes[key], f"{key}: {error}")
+            self.log.value(row.places[key], f"{key}: {error}")
             return None
 
-    def _indices(self, entries: list[tuple[Node, int]] | None, count: int) -> tuple[int, ...]:
-        for node, index in entries or ():
-            self._check_index(node, index, count)
+    def _indices(self, entries: list[tuple[int, int]] | None, count: int) -> tuple[int, ...]:
+        for at, index in entries or ():
+            self._check_index(at, index, count)
         return tuple(index for _, index in entries or ())
 
-    def _check_index(self, node: Node, index: int, count: int) -> None:
+    def _check_index(self, at: int, index: int, count: int) -> None:
         if index >= count:
             there = f"has {count} (0 to {count - 1})" if count else "has none"
-            self.log.value(node, f"memory index {index} is out of range: expected_l1 {there}")
+            self.log.value(at, f"memory index {index} is out of range: expected_l1 {there}")
 
-    def _check_known(self, node: Node, value: str, known: list[str], what: str) -> None:
+    def _check_known(self, at: int, value: str, known: list[str], what: str) -> None:
         if value not in known:
-            self.log.value(node, f"no {what} {value!r}{did_you_mean(value, known)}")
+            self.log.value(at, f"no {what} {value!r}{did_you_mean(value, known)}")
 
-    def _check_unique(self, entries: list[tuple[Node, Row]] | None, key: str) -> None:
+    def _check_unique(self, entries: list[tuple[int, Row]] | None, key: str) -> None:
         seen: dict[str, int] = {}
         for _, row in entries or ():
             value = row.get(key)
             if value in seen:
-                self.log.value(row.nodes[key], f"{key} {value!r} a second time (the first is in line {seen[value]})")
+                self.log.value(row.places[key], f"{key} {value!r} a second time (the first is in line {seen[value]})")
             elif value is not None:
-                seen[value] = row.nodes[key].line
+                seen[value] = self.log.line(row.places[key])
 
-    def _check(self, node: Node, complaint: str | None) -> None:
+    def _check(self, at: int, complaint: str | None) -> None:
         if complaint is not None:
-            self.log.structure(node, complaint)
+            self.log.structure(at, complaint)
 
     @staticmethod
-    def _texts(entries: list[tuple[Node, str]] | None) -> tuple[str, ...]:
+    def _texts(entries: list[tuple[int, str]] | None) -> tuple[str, ...]:
         return tuple(text for _, text in entries or ())
 
 
-def _key_node(message: Node, key: str | None) -> Node:
+def _key_of(message: Node, key: str | None) -> int:
+    """The index of a message's key, else of the message."""
     if key is not None and message.is_mapping:
         for name, _ in message.items():
             if name.text == key:
-                return name
-    return message
+                return name.at
+    return message.at

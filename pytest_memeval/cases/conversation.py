@@ -38,8 +38,8 @@ _ROLE_ALIASES = {
 }
 
 #: Keys of a message in a list; those of the second row are kept in ``Message.extra``.
-_MESSAGE_KEYS = ("id", "role", "name", "content", "time", "from", "value", "extra")
-_KEPT_KEYS = ("tool_calls", "tool_call_id", "function_call", "refusal", "annotations", "reasoning_content", "weight")
+MESSAGE_KEYS = ("id", "role", "name", "content", "time", "from", "value", "extra")
+KEPT_KEYS = ("tool_calls", "tool_call_id", "function_call", "refusal", "annotations", "reasoning_content", "weight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +174,8 @@ def _parse_list(entries: Sequence[Any], tz: tzinfo) -> tuple[list[Message], list
             faults.append(Fault(f"message {index + 1} is not a mapping such as {{role, content}}", message=index))
             continue
         for key in entry:
-            if key not in _MESSAGE_KEYS and key not in _KEPT_KEYS:
-                guess = did_you_mean(str(key), _MESSAGE_KEYS)
+            if key not in MESSAGE_KEYS and key not in KEPT_KEYS:
+                guess = did_you_mean(str(key), MESSAGE_KEYS)
                 faults.append(Fault(f"unknown key {key!r} in a message{guess}", index, key=str(key), structural=True))
         try:
             message = _message_from(entry, index, tz)
@@ -204,7 +204,7 @@ def _message_from(entry: Mapping[str, Any], index: int, tz: tzinfo) -> Message:
     share = "value" in entry or "from" in entry
     content_key = "value" if share else "content"
     extra = dict(entry.get("extra") or {}) if isinstance(entry.get("extra"), Mapping) else {}
-    extra.update({key: entry[key] for key in _KEPT_KEYS if entry.get(key) is not None})
+    extra.update({key: entry[key] for key in KEPT_KEYS if entry.get(key) is not None})
     raw = entry.get(content_key)
     if raw is None and not extra.get("tool_calls") and not extra.get("function_call"):
         raise fail(f"{content_key!r} is missing")

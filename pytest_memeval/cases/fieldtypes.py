@@ -1,5 +1,6 @@
 """Types of the fields of a case file: each reads a node and describes itself as JSON Schema.
 
+Nodes are given by their index in the document's tape: no handle is made for the hundred thousands that are in order.
 Reading takes a :class:`Reporter`, which knows whether a bad value is the file's or the current case's problem. Two
 kinds of faults: a wrong *structure* (a mapping where text belongs, an unknown or missing key) is always the file's;
 a *value* that cannot be used is the case's inside a case.
@@ -7,13 +8,13 @@ a *value* that cannot be used is the case's inside a case.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pytest_memeval.documents.problems import did_you_mean
-from pytest_memeval.documents.scalars import number_value
-from pytest_memeval.documents.tree import MAPPING, PLAIN, Node
+from pytest_memeval.documents.scalars import is_null, number_value
+from pytest_memeval.documents.tree import MAPPING, PLAIN, SEQUENCE, Node, Tape
 
 Schema = dict[str, Any]
 
@@ -21,17 +22,23 @@ _NUMBER_TEXT = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
 class Reporter(Protocol):
-    def structure(self, node: Node, message: str) -> None: ...
+    def structure(self, at: int, message: str) -> None: ...
 
-    def value(self, node: Node, message: str) -> None: ...
+    def value(self, at: int, message: str) -> None: ...
+
+    def node(self, at: int) -> Node: ...
 
 
 class FieldType(Protocol):
     """How a field's value is read. ``None`` stands for a value that could not be read (and was reported)."""
 
-    def read(self, node: Node, reporter: Reporter) -> Any: ...
+    def read(self, tape: Tape, at: int, reporter: Reporter) -> Any: ...
 
     def schema(self) -> Schema: ...
+
+
+def _wrong_structure(at: int, wanted: str, reporter: Reporter) -> None:
+    reporter.structure(at, f"{wanted} is needed here, not {reporter.node(at).describe()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +48,13 @@ class Text:
     choices: tuple[str, ...] = ()
     what: str = "value"
 
-    def read(self, node: Node, reporter: Reporter) -> str | None:
-        if not node.is_scalar:
-            reporter.structure(node, f"text is needed here, not {node.describe()}")
+    def read(self, tape: Tape, at: int, reporter: Reporter) -> str | None:
+        if tape.kinds[at] >= MAPPING:
+            _wrong_structure(at, "text", reporter)
             return None
-        text = node.text
+        text = tape.texts[at]
         if self.choices and text not in self.choices:
-            reporter.value(node, f"unknown {self.what} {text!r}{did_you_mean(text, self.choices)}")
+            reporter.value(at, f"unknown {self.what} {text!r}{did_you_mean(text, self.choices)}")
             return None
         return text
 
@@ -63,17 +70,17 @@ class Number:
     minimum: float | None = None
     exclusive: bool = False
 
-    def read(self, node: Node, reporter: Reporter) -> float | None:
-        if not node.is_scalar:
-            reporter.structure(node, f"a number is needed here, not {node.describe()}")
+    def read(self, tape: Tape, at: int, reporter: Reporter) -> float | None:
+        if tape.kinds[at] >= MAPPING:
+            _wrong_structure(at, "a number", reporter)
             return None
-        number = number_value(node.text.strip())
+        number = number_value(tape.texts[at].strip())
         if number is None:
-            reporter.value(node, f"{node.describe()} is not a number")
+            reporter.value(at, f"{tape.texts[at]!r} is not a number")
             return None
         if self.minimum is not None and (number < self.minimum or (self.exclusive and number == self.minimum)):
             than = "more than" if self.exclusive else "at least"
-            reporter.value(node, f"{node.describe()} must be {than} {self.minimum:g}")
+            reporter.value(at, f"{tape.texts[at]!r} must be {than} {self.minimum:g}")
             return None
         return number
 
@@ -88,13 +95,13 @@ class Number:
 class Integer:
     """A whole number from 0, quoted or not."""
 
-    def read(self, node: Node, reporter: Reporter) -> int | None:
-        if not node.is_scalar:
-            reporter.structure(node, f"a whole number is needed here, not {node.describe()}")
+    def read(self, tape: Tape, at: int, reporter: Reporter) -> int | None:
+        if tape.kinds[at] >= MAPPING:
+            _wrong_structure(at, "a whole number", reporter)
             return None
-        number = number_value(node.text.strip())
+        number = number_value(tape.texts[at].strip())
         if not isinstance(number, int) or number < 0:
-            reporter.value(node, f"{node.describe()} is not a whole number from 0")
+            reporter.value(at, f"{tape.texts[at]!r} is not a whole number from 0")
             return None
         return number
 
@@ -104,16 +111,16 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list; elements that could not be read are left out. Reads into ``[(node, value), …]``."""
+    """A list; elements that could not be read are left out. Reads into ``[(index, value), …]``."""
 
     element: FieldType
 
-    def read(self, node: Node, reporter: Reporter) -> list[tuple[Node, Any]] | None:
-        if not node.is_sequence:
-            reporter.structure(node, f"a list is needed here, not {node.describe()}")
+    def read(self, tape: Tape, at: int, reporter: Reporter) -> list[tuple[int, Any]] | None:
+        if tape.kinds[at] != SEQUENCE:
+            _wrong_structure(at, "a list", reporter)
             return None
         read = self.element.read
-        values = [(child, read(child, reporter)) for child in node.elements()]
+        values = [(child, read(tape, child, reporter)) for child in tape.elements(at)]
         return [pair for pair in values if pair[1] is not None]
 
     def schema(self) -> Schema:
@@ -122,17 +129,17 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """A mapping with keys of the author's choice. Reads into ``[(key node, value node, value), …]``."""
+    """A mapping with keys of the author's choice. Reads into ``[(key, key's index, value's index, value), …]``."""
 
     element: FieldType
 
-    def read(self, node: Node, reporter: Reporter) -> list[tuple[Node, Node, Any]] | None:
-        if not node.is_mapping:
-            reporter.structure(node, f"a mapping is needed here, not {node.describe()}")
+    def read(self, tape: Tape, at: int, reporter: Reporter) -> list[tuple[str, int, int, Any]] | None:
+        if tape.kinds[at] != MAPPING:
+            _wrong_structure(at, "a mapping", reporter)
             return None
         read = self.element.read
-        values = [(key, child, read(child, reporter)) for key, child in node.items()]
-        return [entry for entry in values if entry[2] is not None]
+        values = [(tape.texts[key], key, child, read(tape, child, reporter)) for key, child in tape.pairs(at)]
+        return [entry for entry in values if entry[3] is not None]
 
     def schema(self) -> Schema:
         return {"type": "object", "additionalProperties": self.element.schema()}
@@ -144,11 +151,11 @@ class Anything:
 
     mapping: bool = False
 
-    def read(self, node: Node, reporter: Reporter) -> Any:
-        if self.mapping and not node.is_mapping:
-            reporter.structure(node, f"a mapping is needed here, not {node.describe()}")
+    def read(self, tape: Tape, at: int, reporter: Reporter) -> Any:
+        if self.mapping and tape.kinds[at] != MAPPING:
+            _wrong_structure(at, "a mapping", reporter)
             return None
-        return node.value()
+        return reporter.node(at).value()
 
     def schema(self) -> Schema:
         return {"type": "object"} if self.mapping else {}
@@ -160,8 +167,8 @@ class AsNode:
 
     described: Mapping[str, Any] = field(default_factory=dict)
 
-    def read(self, node: Node, reporter: Reporter) -> Node:
-        return node
+    def read(self, tape: Tape, at: int, reporter: Reporter) -> int:
+        return at
 
     def schema(self) -> Schema:
         return dict(self.described)
@@ -174,8 +181,8 @@ class OneOf:
     mapping: MapOf
     sequence: ListOf
 
-    def read(self, node: Node, reporter: Reporter) -> Any:
-        return self.sequence.read(node, reporter) if node.is_sequence else self.mapping.read(node, reporter)
+    def read(self, tape: Tape, at: int, reporter: Reporter) -> Any:
+        return (self.sequence if tape.kinds[at] == SEQUENCE else self.mapping).read(tape, at, reporter)
 
     def schema(self) -> Schema:
         return {"anyOf": [self.mapping.schema(), self.sequence.schema()]}
@@ -189,17 +196,15 @@ class Field:
 
 
 class Row:
-    """A mapping that was read: values by key (absent and null ones are missing) and the nodes they came from."""
+    """A mapping that was read: values by key (absent and null ones are missing) and the indices of their nodes."""
 
-    __slots__ = ("node", "nodes", "values")
+    __slots__ = ("at", "get", "places", "values")
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, at: int) -> None:
+        self.at = at
         self.values: dict[str, Any] = {}
-        self.nodes: dict[str, Node] = {}
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self.values.get(name, default)
+        self.places: dict[str, int] = {}
+        self.get = self.values.get
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,41 +215,45 @@ class Table:
     fields: Mapping[str, Field]
     open: bool = False
     required: tuple[str, ...] = field(init=False)
+    _readers: Mapping[str, Callable[[Tape, int, Reporter], Any]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         needed = tuple(name for name, spec in self.fields.items() if spec.required)
         object.__setattr__(self, "required", needed)
+        object.__setattr__(self, "_readers", {name: spec.type.read for name, spec in self.fields.items()})
 
-    def read(self, node: Node, reporter: Reporter) -> Row | None:
-        document = node.document
-        tape = document.tape
-        kinds = tape.kinds
-        if kinds[node.at] != MAPPING:
-            reporter.structure(node, f"{self.name} is a mapping, not {node.describe()}")
+    def read(self, tape: Tape, at: int, reporter: Reporter) -> Row | None:
+        kinds, texts, sizes = tape.kinds, tape.texts, tape.sizes
+        if kinds[at] != MAPPING:
+            reporter.structure(at, f"{self.name} is a mapping, not {reporter.node(at).describe()}")
             return None
-        row = Row(node)
-        values, nodes, fields = row.values, row.nodes, self.fields
-        for key_at, value_at in tape.pairs(node.at):
-            name = tape.texts[key_at]
-            value = Node(document, value_at)
-            spec = fields.get(name)
-            if spec is None:
-                self._unknown(row, Node(document, key_at), value, reporter)
-            elif kinds[value_at] != PLAIN or not value.is_null:
-                nodes[name] = value
-                read = spec.type.read(value, reporter)
-                if read is not None:
-                    values[name] = read
+        row = Row(at)
+        values, places, readers = row.values, row.places, self._readers
+        end = at + sizes[at]
+        key = at + 1
+        while key < end:
+            value_at = key + 1
+            name = texts[key]
+            reader = readers.get(name)
+            if reader is None:
+                self._unknown(row, key, reporter)
+            elif kinds[value_at] != PLAIN or not is_null(texts[value_at]):
+                places[name] = value_at
+                value = reader(tape, value_at, reporter)
+                if value is not None:
+                    values[name] = value
+            key = value_at + sizes[value_at]
         for name in self.required:
-            if name not in nodes:
-                reporter.structure(node, f"{self.name} needs {name!r}")
+            if name not in places:
+                reporter.structure(at, f"{self.name} needs {name!r}")
         return row
 
-    def _unknown(self, row: Row, key: Node, value: Node, reporter: Reporter) -> None:
+    def _unknown(self, row: Row, key: int, reporter: Reporter) -> None:
+        name = reporter.node(key).text
         if self.open:
-            row.values.setdefault("extra", {})[key.text] = value.value()
+            row.values.setdefault("extra", {})[name] = reporter.node(key + 1).value()
         else:
-            reporter.structure(key, f"unknown key {key.text!r} in {self.name}{did_you_mean(key.text, self.fields)}")
+            reporter.structure(key, f"unknown key {name!r} in {self.name}{did_you_mean(name, self.fields)}")
 
     def schema(self) -> Schema:
         properties = {}

@@ -26,22 +26,20 @@ class LabelReader:
         if labels is None:
             return ()
         found = []
-        for node, label in labels:
+        for at, label in labels:
             if label not in self._resolved:
                 self._resolved[label] = self._resolve(label)
             dimension = self._resolved[label]
             if dimension is None:
                 known = self.registry.ids if self.registry else ()
-                self.log.value(node, f"unknown dimension {label!r}{did_you_mean(label, known)}")
+                self.log.value(at, f"unknown dimension {label!r}{did_you_mean(label, known)}")
             elif dimension not in found:
                 found.append(dimension)
         if not labels:
-            self.log.value(row.nodes["dimensions"], "a memory needs at least one dimension")
-        elif self.registry and len(found) > self.registry.max_dimensions:
-            self.log.value(
-                row.nodes["dimensions"],
-                f"{len(found)} dimensions, the registry allows {self.registry.max_dimensions}",
-            )
+            self.log.value(row.places["dimensions"], "a memory needs at least one dimension")
+        elif self.registry and len(labels) > self.registry.max_dimensions:
+            allowed = self.registry.max_dimensions
+            self.log.value(row.places["dimensions"], f"{len(labels)} dimensions, the registry allows {allowed}")
         return tuple(found)
 
     def _resolve(self, label: str) -> str | None:
@@ -59,12 +57,12 @@ class LabelReader:
         kind, velocity, priority = get("memory_type"), get("time_velocity"), get("priority")
         if kind is not None and kind not in registry.memory_types:
             guess = did_you_mean(kind, registry.memory_types)
-            self.log.value(row.nodes["memory_type"], f"unknown memory_type {kind!r}{guess}")
+            self.log.value(row.places["memory_type"], f"unknown memory_type {kind!r}{guess}")
         if velocity is not None and velocity not in registry.time_velocities:
             guess = did_you_mean(velocity, registry.time_velocities)
-            self.log.value(row.nodes["time_velocity"], f"unknown time_velocity {velocity!r}{guess}")
+            self.log.value(row.places["time_velocity"], f"unknown time_velocity {velocity!r}{guess}")
         if priority is not None and not registry.priority_min <= priority <= registry.priority_max:
             self.log.value(
-                row.nodes["priority"],
+                row.places["priority"],
                 f"priority {priority:g} is outside {registry.priority_min:g} to {registry.priority_max:g}",
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -14,9 +13,11 @@ from pytest_memeval.cases.fieldtypes import AsNode, Field, Row, Table
 from pytest_memeval.cases.lint import lint
 from pytest_memeval.cases.models import CaseSet, CaseSetMeta, EvalCase
 from pytest_memeval.cases.reporting import ProblemLog, place_of
-from pytest_memeval.cases.tables import CASE, CASE_FILE, META
+from pytest_memeval.cases.sniff import looks_like_case_file
+from pytest_memeval.cases.tables import CASE, CASE_FILE, INPUT_KEYS, META, TRUTH_KEYS
+from pytest_memeval.documents.canonical import content_hash
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
-from pytest_memeval.documents.reader import MAX_BYTES, paused_gc, read_document, syntax_of
+from pytest_memeval.documents.reader import paused_gc, read_document, syntax_of
 from pytest_memeval.documents.tree import Document, Node
 from pytest_memeval.metrics.thresholds import Gate, ThresholdError, parse_gate
 
@@ -30,11 +31,6 @@ __all__ = ["load_case_set", "load_cases", "looks_like_case_file", "validate_case
 RUNNABLE_KINDS: tuple[str, ...] = ("distill",)
 
 _FILE = Table("the file", {**CASE_FILE.fields, "cases": Field(AsNode(), ""), "meta": Field(AsNode(), "")})
-_SNIFFED = re.compile(
-    rb"(?:^|\n)(?:(?:cases|dataset)[ \t]*:"
-    rb"|kind[ \t]*:[ \t]*[\"']?(?:distill|qa|rag)[\"']?[ \t]*(?:#[^\n]*)?\r?(?:\n|$))"
-)
-_CHUNK = 64 * 1024
 
 
 def load_case_set(
@@ -51,7 +47,7 @@ def load_case_set(
     problem of the file, sorted by place, and each case its own.
     """
     try:
-        document = read_document(path, cache_dir=cache_dir, strict=False)
+        document = read_document(path, cache_dir=cache_dir, strict=False, prepare=_hash_cases)
     except DocumentError as error:
         return CaseSet(path, problems=error.problems, registry=registry, templates=templates)
     with paused_gc():
@@ -73,41 +69,20 @@ def validate_case(case: EvalCase) -> tuple[Problem, ...]:
     """A case's problems; for one built in code also that it has an input and something to check."""
     problems = list(case.problems)
     path = case.path or Path("<case>")
-    for message in _lacks(case):
+    for _, message in _lacks(case):
         problems.append(Problem(path, case.line if case.path else 0, 0, message, case.case_id))
     return tuple(problems)
 
 
-def looks_like_case_file(path: Path) -> bool:
-    """Whether a file has a line starting ``cases:``, ``dataset:`` or ``kind: distill|qa|rag``; any ``.jsonl`` does.
-
-    Reads in pieces until such a line, at most to the size limit. Never raises: what cannot be read is none.
-    """
-    try:
-        if not path.is_file():
-            return False
-        if syntax_of(path) == "jsonl":
-            return True
-        with path.open("rb") as stream:
-            kept = stream.read(_CHUNK).removeprefix(b"\xef\xbb\xbf")
-            consumed = len(kept)
-            while True:
-                more = stream.read(_CHUNK) if consumed < MAX_BYTES else b""
-                # without more to come, the end of the text ends its last line
-                if _SNIFFED.search(kept if more else kept + b"\n"):
-                    return True
-                if not more:
-                    return False
-                consumed += len(more)
-                # the last line may go on in the next piece; a very long one cannot be what is looked for
-                tail = kept[kept.rfind(b"\n") :] if b"\n" in kept else kept
-                kept = (tail if len(tail) <= _CHUNK else b"-") + more
-    except (OSError, ValueError):
-        return False
+def _hash_cases(document: Document) -> None:
+    cases = document.root if document.root.is_sequence else document.root.get("cases")
+    if cases is not None and cases.is_sequence:
+        for case in cases.elements():
+            content_hash(case)
 
 
-def _lacks(case: EvalCase) -> list[str]:
-    """What a case needs at least and does not have: an input, a truth."""
+def _lacks(case: EvalCase) -> list[tuple[tuple[str, ...], str]]:
+    """What a case needs at least and does not have, an input or a truth, with the keys that give it."""
     inject, search, l2, l15 = case.expected_inject, case.expected_search, case.expected_l2, case.expected_l15
     lacks = []
     has_input = (
@@ -117,7 +92,7 @@ def _lacks(case: EvalCase) -> list[str]:
         or (search is not None and search.queries)
     )
     if not has_input:
-        lacks.append("the case has no input: it needs a 'conversation'")
+        lacks.append((INPUT_KEYS, "the case has no input: it needs a 'conversation'"))
     has_truth = (
         case.expected_l1 is not None
         or (l15 is not None and l15.actions)
@@ -126,7 +101,7 @@ def _lacks(case: EvalCase) -> list[str]:
         or (search is not None and search.queries)
     )
     if not has_truth:
-        lacks.append("the case has nothing to check: it needs one of the expected_… keys")
+        lacks.append((TRUTH_KEYS, f"the case has nothing to check: it needs one of {', '.join(TRUTH_KEYS)}"))
     return lacks
 
 
@@ -134,8 +109,7 @@ class _Loader:
     def __init__(self, document: Document, registry: Registry | None, templates: Templates | None) -> None:
         self.document = document
         self.path = document.path
-        self.log = ProblemLog(self.path)
-        self.log.file += document.problems
+        self.log = ProblemLog(document)
         self.registry = registry
         self.templates = templates
         self.zone: tzinfo = UTC
@@ -165,50 +139,50 @@ class _Loader:
                     meta = first["meta"]
                     del nodes[0]
             if not nodes and not self.log.file:
-                self.log.structure(root, "the file has no cases")
+                self.log.structure(root.at, "the file has no cases")
             return "distill", meta, nodes
-        row = _FILE.read(root, self.log)
+        row = _FILE.read(self.document.tape, root.at, self.log)
         if row is None:
             return "distill", None, []
         kind = row.get("kind", "distill")
-        if "kind" in row.nodes and "kind" not in row.values:
+        if "kind" in row.places and "kind" not in row.values:
             return "unknown", None, []  # reported where it was read
-        if kind not in RUNNABLE_KINDS or "dataset" in row.nodes:
+        if kind not in RUNNABLE_KINDS or "dataset" in row.places:
             self.report_unsupported(row, kind)
             return kind if kind not in RUNNABLE_KINDS else "dataset", None, []
-        cases = row.nodes.get("cases")
+        cases = self.log.node(row.places["cases"]) if "cases" in row.places else None
         if cases is None:
-            self.log.structure(root, "the file needs 'cases'")
+            self.log.structure(root.at, "the file needs 'cases'")
         elif not cases.is_sequence:
-            self.log.structure(cases, f"'cases' is a list, not {cases.describe()}")
+            self.log.structure(cases.at, f"'cases' is a list, not {cases.describe()}")
         elif cases.size == 1:
-            self.log.structure(cases, "the file has no cases")
+            self.log.structure(cases.at, "the file has no cases")
         nodes = list(cases.elements()) if cases is not None and cases.is_sequence else []
-        return kind, row.nodes.get("meta"), nodes
+        return kind, self.log.node(row.places["meta"]) if "meta" in row.places else None, nodes
 
     def report_unsupported(self, row: Row, kind: str) -> None:
         """What is recognised, but not yet run. Other keys of such files are not judged."""
         what = f"kind {kind!r}" if kind not in RUNNABLE_KINDS else "'dataset' files"
-        node = row.nodes["kind" if kind not in RUNNABLE_KINDS else "dataset"]
+        at = row.places["kind" if kind not in RUNNABLE_KINDS else "dataset"]
         self.log.file = list(self.document.problems)
         runnable = ", ".join(repr(name) for name in RUNNABLE_KINDS)
-        self.log.structure(node, f"{what} cannot be run by this version, which runs kind {runnable} with 'cases'")
+        self.log.structure(at, f"{what} cannot be run by this version, which runs kind {runnable} with 'cases'")
 
     def meta(self, node: Node | None) -> CaseSetMeta:
-        row = META.read(node, self.log) if node is not None else None
+        row = META.read(self.document.tape, node.at, self.log) if node is not None else None
         if row is None:
             return CaseSetMeta()
-        self.report_lone_surrogates(row.node)
+        self.report_lone_surrogates(row.at)
         get = row.get
         self.zone = self.time_zone(row)
         gates: list[Gate] | None = None
         if "gates" in row.values:
             gates = []
-            for gate_node, text in get("gates"):
+            for gate_at, text in row.values["gates"]:
                 try:
                     gates.append(parse_gate(text, "file"))
                 except ThresholdError as error:
-                    self.log.structure(gate_node, f"gate: {error}")
+                    self.log.structure(gate_at, f"gate: {error}")
         return CaseSetMeta(
             version=get("version"),
             created_at=get("created_at"),
@@ -232,7 +206,7 @@ class _Loader:
             return ZoneInfo(name)
         except (KeyError, ValueError, OSError):
             guess = did_you_mean(name, sorted(available_timezones()))
-            self.log.structure(row.nodes["timezone"], f"unknown time zone {name!r}{guess}")
+            self.log.structure(row.places["timezone"], f"unknown time zone {name!r}{guess}")
             return UTC
 
     def asset_path(self, row: Row, key: str, *, folder: bool | None) -> Path | None:
@@ -246,11 +220,11 @@ class _Loader:
         except (OSError, ValueError):
             exists = False
         if not exists:
-            self.log.structure(row.nodes[key], f"{key}: {text!r} does not exist (looked for {path})")
+            self.log.structure(row.places[key], f"{key}: {text!r} does not exist (looked for {path})")
             return None
         if folder is not None and path.is_dir() is not folder:
             wanted = "folder" if folder else "file"
-            self.log.structure(row.nodes[key], f"{key}: {text!r} is not a {wanted}")
+            self.log.structure(row.places[key], f"{key}: {text!r} is not a {wanted}")
             return None
         return path
 
@@ -298,30 +272,29 @@ class _Loader:
 
     def case(self, node: Node, case_id: str, builder: CaseBuilder) -> EvalCase | None:
         before = len(self.log.file)
-        row = CASE.read(node, self.log)
+        row = CASE.read(self.document.tape, node.at, self.log)
         if row is None:
             return None
-        self.report_lone_surrogates(node)
+        self.report_lone_surrogates(node.at)
         case = builder.build(row, case_id)
-        # what could not be read is reported already; only then is nothing said about its absence
-        if len(self.log.file) == before and not self.log.case:
-            for message in _lacks(case):
-                self.log.structure(row.nodes.get("case_id", node), message)
-        elif not any(name.startswith("expected_") for name in row.nodes):
-            self.log.structure(row.nodes.get("case_id", node), _lacks(EvalCase(case_id))[-1])
+        faulty = bool(self.log.case) or len(self.log.file) > before
+        for keys, message in _lacks(case):
+            # what is written but could not be read is reported already
+            if not (faulty and any(key in row.places for key in keys)):
+                self.log.structure(row.places.get("case_id", node.at), message)
         return case
 
-    def report_lone_surrogates(self, node: Node) -> None:
+    def report_lone_surrogates(self, part: int) -> None:
         for at in self.document.lone_surrogates:
-            if node.at <= at < node.at + node.size:
-                self.log.value(Node(self.document, at), "half of a surrogate pair is not a character")
+            if part <= at < part + self.document.tape.sizes[part]:
+                self.log.value(at, "half of a surrogate pair is not a character")
 
     def check_references(self, cases: list[EvalCase], builder: CaseBuilder) -> tuple[EvalCase, ...]:
         """Search truths that name other cases' memories, now that all are known."""
         if builder.references:
             counts = {case.case_id: len(case.expected_l1.memories) if case.expected_l1 else 0 for case in cases}
             late: dict[str, list[Problem]] = {}
-            for other, index, node, case_id in builder.references:
+            for other, index, at, case_id in builder.references:
                 if other not in counts:
                     message = f"no case {other!r} in this file{did_you_mean(other, counts)}"
                 elif index >= counts[other]:
@@ -330,7 +303,7 @@ class _Loader:
                     )
                 else:
                     continue
-                late.setdefault(case_id, []).append(node.problem(message, case_id))
+                late.setdefault(case_id, []).append(self.log.node(at).problem(message, case_id))
             cases = [
                 replace(case, problems=tuple(sorted([*case.problems, *late[case.case_id]], key=place_of)))
                 if case.case_id in late

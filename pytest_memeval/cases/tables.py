@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_memeval.cases.conversation import KEPT_KEYS, MESSAGE_KEYS
 from pytest_memeval.cases.fieldtypes import (
     Anything,
     AsNode,
@@ -27,7 +28,9 @@ _ID = Text()
 _MESSAGE_SCHEMA = {
     "type": "object",
     "description": "{id, role, name, content, time}, an OpenAI message or a ShareGPT message {from, value}",
-    "anyOf": [{"required": ["content"]}, {"required": ["value"]}, {"required": ["tool_calls"]}],
+    "properties": {key: {} for key in (*MESSAGE_KEYS, *KEPT_KEYS)},
+    "additionalProperties": False,
+    "anyOf": [{"required": [key]} for key in ("content", "value", "tool_calls", "function_call")],
 }
 _CONVERSATION = AsNode({"type": ["string", "number", "boolean", "array"], "items": _MESSAGE_SCHEMA})
 
@@ -156,7 +159,7 @@ CASE = Table(
         "expected_inject": Field(EXPECTED_INJECT, "what should be injected"),
         "expected_search_results": Field(EXPECTED_SEARCH, "query → relevant memories"),
         "expect": Field(MapOf(Text()), "metric → threshold of this case, such as '>= 0.6'"),
-        "annotations": Field(MapOf(EXPECTED_L1), "annotator → a second set of labels"),
+        "annotations": Field(MapOf(Table("an annotation", EXPECTED_L1.fields)), "annotator → a second set of labels"),
         "extra": Field(Anything(mapping=True), "anything, kept"),
         "notes": Field(Text(), "remarks"),
     },
@@ -171,3 +174,7 @@ CASE_FILE = Table(
         "cases": Field(ListOf(CASE), "the cases"),
     },
 )
+
+#: One of these is what a case is about, one of those what it is checked against.
+INPUT_KEYS: tuple[str, ...] = ("conversation", "existing_memories", "expected_inject", "expected_search_results")
+TRUTH_KEYS: tuple[str, ...] = tuple(name for name in CASE.fields if name.startswith("expected_"))

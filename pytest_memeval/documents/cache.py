@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pytest_memeval.documents.tree import Document, Tape
 
-#: Raise this when the parser's result or the entry's layout changes.
+#: Raise this when the parser's result, the content hash or the entry's layout changes.
 FORMAT = 1
 #: The newest entries that are kept.
 MAX_ENTRIES = 32
@@ -25,7 +25,7 @@ MAX_ENTRIES = 32
 _SUFFIX = ".parsed"
 _MAGIC = b"memeval-parsed\n"
 _DIGEST_BYTES = 32
-_Payload = tuple[bytes, list[str], bytes, bytes, tuple[int, ...]]
+_Payload = tuple[bytes, list[str], bytes, bytes, tuple[int, ...], dict[int, str]]
 
 
 def entry_path(folder: Path, content: bytes, syntax: str) -> Path:
@@ -46,7 +46,7 @@ def load(entry: Path, path: Path, source: str) -> Document | None:
     if not data.startswith(_MAGIC) or hashlib.sha256(data[head:]).digest() != data[len(_MAGIC) : head]:
         return None
     try:
-        kinds, texts, sizes, offsets, lone = marshal.loads(memoryview(data)[head:])
+        kinds, texts, sizes, offsets, lone, digests = marshal.loads(memoryview(data)[head:])
         tape = Tape(bytearray(kinds), texts, _numbers(sizes), _numbers(offsets))
     except (ValueError, TypeError, EOFError):
         return None
@@ -54,7 +54,9 @@ def load(entry: Path, path: Path, source: str) -> Document | None:
         return None
     with contextlib.suppress(OSError):  # the newest used are kept
         os.utime(entry)
-    return Document(path, source, tape, (), tuple(lone))
+    document = Document(path, source, tape, (), tuple(lone))
+    document.digests.update(digests)
+    return document
 
 
 def store(entry: Path, document: Document) -> None:
@@ -66,6 +68,7 @@ def store(entry: Path, document: Document) -> None:
         tape.sizes.tobytes(),
         tape.offsets.tobytes(),
         document.lone_surrogates,
+        document.digests,
     )
     body = marshal.dumps(payload)
     temporary = ""

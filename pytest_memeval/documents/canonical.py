@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from typing import Any
 
 from pytest_memeval.documents.scalars import typed_text
 from pytest_memeval.documents.tree import MAPPING, PLAIN, Node, Tape
 
-_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 #: First characters of unquoted null, booleans and numbers; what starts otherwise is text.
 _TYPED_START = frozenset("0123456789+-.~ntfNTF")
 
@@ -19,31 +16,48 @@ def content_hash(node: Node) -> str:
 
     An unquoted number and the same digits in quotes differ, as they may be told apart where any value is kept.
     """
-    text = _encode(_canonical(node.document.tape, node.at))
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    known = node.document.digests.get(node.at)
+    if known is not None:
+        return known
+    tape = node.document.tape
+    text = _collection(tape, node.at) if tape.kinds[node.at] >= MAPPING else _scalar(tape, node.at)
+    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    node.document.digests[node.at] = digest
+    return digest
 
 
-def _canonical(tape: Tape, at: int) -> Any:
-    """Strings as ``s…``; unquoted null, booleans and numbers as ``p…``."""
+def _scalar(tape: Tape, at: int) -> str:
+    text = tape.texts[at]
+    if tape.kinds[at] == PLAIN and (not text or text[0] in _TYPED_START):
+        typed = typed_text(text)
+        if typed is not None:
+            return f"p{typed};"
+    # the length makes the boundary unmistakable
+    return f"s{len(text)}:{text}"
+
+
+def _collection(tape: Tape, at: int) -> str:
     kinds, texts, sizes = tape.kinds, tape.texts, tape.sizes
-    kind = kinds[at]
-    if kind < MAPPING:
-        text = texts[at]
-        if kind == PLAIN and (not text or text[0] in _TYPED_START):
-            typed = typed_text(text)
-            if typed is not None:
-                return "p" + typed
-        return "s" + text
+    mapping = kinds[at] == MAPPING
     end = at + sizes[at]
     at += 1
-    if kind == MAPPING:
-        mapping = {}
-        while at < end:
-            mapping[texts[at]] = _canonical(tape, at + 1)
-            at += 1 + sizes[at + 1]
-        return mapping
-    sequence = []
+    parts = []
     while at < end:
-        sequence.append(_canonical(tape, at))
+        key = ""
+        if mapping:
+            key = texts[at]
+            key = f"{len(key)}:{key}"
+            at += 1
+        kind = kinds[at]
+        text = texts[at]
+        if kind >= MAPPING:
+            parts.append(key + _collection(tape, at))
+        elif kind == PLAIN and (not text or text[0] in _TYPED_START):
+            parts.append(key + _scalar(tape, at))
+        else:
+            parts.append(f"{key}s{len(text)}:{text}")
         at += sizes[at]
-    return sequence
+    if mapping:
+        parts.sort()
+        return f"{{{''.join(parts)}}}"
+    return f"[{''.join(parts)}]"

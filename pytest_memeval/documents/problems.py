@@ -36,7 +36,7 @@ class DocumentError(Exception):
 
 
 def nearest(value: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The choice most like ``value`` (normalised indel similarity over case-folded text), or ``None`` below ``cutoff``."""
+    """The choice most like ``value`` (normalised indel similarity, case folded), or ``None`` below ``cutoff``."""
     # Imported where used: a start of pytest that meets no problem pays nothing for it.
     from rapidfuzz import process
     from rapidfuzz.distance import Indel

@@ -55,12 +55,14 @@ def read_document(
     cache_dir: Path | None = None,
     max_bytes: int = MAX_BYTES,
     strict: bool = True,
+    prepare: Callable[[Document], None] | None = None,
 ) -> Document:
     """Read and parse a file.
 
     Raises DocumentError with all that was found; with ``strict=False`` the problems that did not keep the rest from
     being read (duplicate keys, bad lines of JSONL) are left in ``Document.problems``. With ``cache_dir`` the parsed
-    form of a large file is kept there and used as long as its content is the same.
+    form of a large file is kept there and used as long as its content is the same; ``prepare`` is called before that,
+    so that the content hashes which it computes are kept too.
     """
     content = read_bytes(path, max_bytes=max_bytes)
     source = decode(content, path)
@@ -72,6 +74,8 @@ def read_document(
         if document is None:
             document = parse_document(source, path, syntax=syntax)
             if entry and not document.problems:
+                if prepare is not None:
+                    prepare(document)
                 cache.store(entry, document)
     if strict:
         document.raise_problems()

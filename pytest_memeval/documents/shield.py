@@ -55,9 +55,10 @@ class Shield:
     def active(self) -> bool:
         return bool(self._line_marks or self._escapes)
 
-    def restore(self, value: str, offset: int, double_quoted: bool) -> tuple[str, bool]:
+    def restore(self, value: str, offset: int, style: str | None) -> tuple[str, bool]:
         """The scalar that starts at ``offset`` as its author wrote it, and whether it had a lone surrogate half."""
         lone = False
+        double_quoted = style == '"'
         if self._escapes:
             mark = self._escape_mark if double_quoted else f"\\u{ord(self._escape_mark):04x}"
             if mark in value:
@@ -72,6 +73,10 @@ class Shield:
                 if double_quoted:
                     value, lone = mend_surrogates(value)
         if self._line_marks:
+            if style == "'":
+                # YAML 1.1 dumpers indent after such a character, and use double quotes where a space belongs there
+                for code in self._line_marks:
+                    value = re.sub(f"{chr(code)} +", chr(code), value)
             value = value.translate(self._line_marks)
         return value, lone
 

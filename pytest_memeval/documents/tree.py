@@ -89,10 +89,11 @@ class Document:
     """A parsed file.
 
     ``problems`` are faults that did not keep the rest from being read (duplicate keys, bad lines of JSONL).
-    ``lone_surrogates`` holds the indices of nodes whose text had half a surrogate pair, now U+FFFD.
+    ``lone_surrogates`` holds the indices of nodes whose text had half a surrogate pair, now U+FFFD. ``digests`` keeps
+    content hashes by node, once computed.
     """
 
-    __slots__ = ("_line_starts", "lone_surrogates", "path", "problems", "source", "tape")
+    __slots__ = ("_line_starts", "digests", "lone_surrogates", "path", "problems", "source", "tape")
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class Document:
         self.tape = tape
         self.problems = problems
         self.lone_surrogates = lone_surrogates
+        self.digests: dict[int, str] = {}
         self._line_starts: list[int] | None = None
 
     @property

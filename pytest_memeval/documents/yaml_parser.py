@@ -61,36 +61,33 @@ class _YamlParser:
         self.tape = Tape()
         self.place = Document(path, source, self.tape).place
         self.problems: list[Problem] = []
-        self.lone: list[int] = []
+        self.lone: set[int] = set()  # offsets: merges and aliases move and copy nodes
         self.stack: list[_Frame] = []
         self.anchors: dict[str, tuple[Tape, int]] = {}
         self.aliased = 0
 
     def parse(self, pure_python: bool) -> Document:
-        import yaml
-
         try:
             shield = Shield(self.source)
         except ValueError as error:
             raise self.error(0, f"not readable as YAML: {error}") from None
         try:
             self.read(_event_source(shield.text, pure_python), shield)
-        except yaml.YAMLError as error:
+        except Exception as error:
+            if not any(cls.__name__ == "YAMLError" for cls in type(error).__mro__):
+                raise
             raise self.syntax_error(error, shield.text) from None
         if not self.tape:
             raise self.error(0, "the file is empty")
-        return Document(self.path, self.source, self.tape, tuple(self.problems), tuple(self.lone))
+        return Document(self.path, self.source, self.tape, tuple(self.problems), self.lone_nodes())
+
+    def lone_nodes(self) -> tuple[int, ...]:
+        if not self.lone:
+            return ()
+        kinds, offsets = self.tape.kinds, self.tape.offsets
+        return tuple(at for at in range(len(self.tape)) if kinds[at] == QUOTED and offsets[at] in self.lone)
 
     def read(self, get_event: Callable[[], Any], shield: Shield) -> None:
-        from yaml.events import (
-            AliasEvent,
-            DocumentStartEvent,
-            MappingStartEvent,
-            ScalarEvent,
-            SequenceStartEvent,
-            StreamEndEvent,
-        )
-
         tape = self.tape
         kinds, texts, sizes, offsets = tape.kinds, tape.texts, tape.sizes, tape.offsets
         stack = self.stack
@@ -100,16 +97,18 @@ class _YamlParser:
         documents = 0
         while True:
             event = get_event()
-            kind = event.__class__
-            if kind is ScalarEvent:
+            # By name: libyaml's binding keeps the classes that it was first loaded with, and another import of yaml in
+            # the process (nested pytest runs make one) has others of the same names.
+            kind = event.__class__.__name__
+            if kind == "ScalarEvent":
                 value: str = event.value
                 style = event.style
                 at = len(texts)
                 offset = event.start_mark.index
                 if shielded:
-                    value, lone = shield.restore(value, offset, style == '"')
+                    value, lone = shield.restore(value, offset, style)
                     if lone:
-                        self.lone.append(at)
+                        self.lone.add(offset)
                 code = LITERAL if style == "|" else QUOTED if style else PLAIN
                 if event.tag is not None:
                     code = self.tagged(event, code)
@@ -126,9 +125,9 @@ class _YamlParser:
                 offsets.append(offset)
                 if event.anchor is not None:
                     self.anchors[event.anchor] = (tape.slice(at, at + 1), 0)
-            elif kind is MappingStartEvent or kind is SequenceStartEvent:
+            elif kind == "MappingStartEvent" or kind == "SequenceStartEvent":
                 offset = event.start_mark.index
-                mapping = kind is MappingStartEvent
+                mapping = kind == "MappingStartEvent"
                 if event.tag is not None and event.tag not in _IDLE_TAGS:
                     raise self.unknown_tag(event)
                 if frame is not None and frame.keys is not None:
@@ -142,11 +141,11 @@ class _YamlParser:
                 if len(stack) > MAX_DEPTH:
                     raise self.too_deep(offset)
                 tape.add(MAPPING if mapping else SEQUENCE, "", offset)
-            elif kind is AliasEvent:
+            elif kind == "AliasEvent":
                 self.add_alias(frame, event.anchor, event.start_mark.index)
-            elif kind is StreamEndEvent:
+            elif kind == "StreamEndEvent":
                 return
-            elif kind is DocumentStartEvent:
+            elif kind == "DocumentStartEvent":
                 documents += 1
                 if documents > 1:
                     raise self.error(
@@ -173,9 +172,7 @@ class _YamlParser:
             line, column = self.place(offset)
             first = self.place(self.tape.offsets[earlier])[0]
             self.problems.append(
-                Problem(
-                    self.path, line, column, f"duplicate key {name!r}: lines {first} and {line} of the same mapping"
-                )
+                Problem(self.path, line, column, f"duplicate key {name!r} in one mapping: lines {first} and {line}")
             )
         if code == PLAIN and name == "<<":
             frame.merges = True

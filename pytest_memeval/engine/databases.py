@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -19,14 +18,11 @@ class OpenDatabases:
     Without ``folder`` both live in memory; with one they are its files ``memory.db`` and ``wiki.db``. They are
     throw-away: nothing waits for the disk. A connection may be used from any thread, by one at a time. An object
     belongs to one case and is closed with it; :meth:`close` may be called again, using a closed object raises
-    ``sqlite3.ProgrammingError``. ``setup`` is called once with each newly opened connection and its name.
+    ``sqlite3.ProgrammingError``.
     """
 
-    def __init__(
-        self, folder: Path | None = None, *, setup: Callable[[sqlite3.Connection, str], None] | None = None
-    ) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
-        self._setup = setup
         self._open: dict[str, sqlite3.Connection] = {}
         self._closed = False
         self._lock = threading.Lock()
@@ -93,17 +89,13 @@ class OpenDatabases:
 
     def _new(self, name: str) -> sqlite3.Connection:
         if self.folder is None:
-            connection = sqlite3.connect(":memory:", check_same_thread=False)
-        else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.folder / name, check_same_thread=False)
+            return sqlite3.connect(":memory:", check_same_thread=False)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(self.folder / name, check_same_thread=False)
         try:
-            if self.folder is not None:
-                connection.execute("PRAGMA synchronous=OFF")
-                connection.execute("PRAGMA journal_mode=MEMORY")
-            if self._setup is not None:
-                self._setup(connection, name)
-        except BaseException:
+            connection.execute("PRAGMA synchronous=OFF")
+            connection.execute("PRAGMA journal_mode=MEMORY")
+        except BaseException:  # a file of that name which is no database
             connection.close()
             raise
         return connection

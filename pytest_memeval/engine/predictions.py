@@ -145,7 +145,11 @@ def _is_end_of(end: str, path: str) -> bool:
 def prediction_rows(results: Iterable[Any]) -> list[dict[str, Any]]:
     """Rows of a predictions file from case results (:class:`pytest_memeval.results.CaseResult`)."""
     return [
-        {"case_id": result.case_id, "set": result.set, **{key: result.outputs[key] for key in OUTPUT_KEYS if key in result.outputs}}
+        {
+            "case_id": result.case_id,
+            "set": result.set,
+            **{key: result.outputs[key] for key in OUTPUT_KEYS if key in result.outputs},
+        }
         for result in results
         if result.outcome != "skipped"
     ]

@@ -16,7 +16,7 @@ from typing import Any
 from pytest_memeval.documents.problems import Problem
 from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.cache_entry import CacheEntry, ChatRequest
-from pytest_memeval.llm.export import ImportResult, decode_line, numbered_lines
+from pytest_memeval.llm.export import ImportResult, decode_line, import_jsonl, numbered_lines
 from pytest_memeval.llm.faults import fault_of_answer
 from pytest_memeval.llm.filelock import file_lock
 from pytest_memeval.llm.protocol import ChatModelError, Usage
@@ -141,6 +141,21 @@ def import_batch_results(path: Path, cache: AnswerCache, *, requests: BatchReque
     if requests is not None:
         requests.drop_answered(cache)
     return ImportResult(added, present + len(entries) - added, tuple(skipped))
+
+
+def import_answers(path: Path, cache: AnswerCache, *, requests: BatchRequests | None = None) -> ImportResult:
+    """Import a file of either kind, told by its first line: batch results (``custom_id``) or a cache export.
+
+    Raises :class:`DocumentError` as :func:`import_batch_results` and :func:`import_jsonl` do.
+    """
+    for _, line in numbered_lines(path):
+        if _custom_id(line.encode("utf-8")) is not None:
+            return import_batch_results(path, cache, requests=requests)
+        break
+    result = import_jsonl(cache, path)
+    if requests is not None:
+        requests.drop_answered(cache)
+    return result
 
 
 def _answered(waiting: CacheEntry, data: Mapping[str, Any]) -> CacheEntry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
@@ -223,7 +224,8 @@ class AnswerCache:
 
         removed = self._file.write(write)
         if removed:
-            self._file.attempt(lambda connection: connection.execute("VACUUM"))
+            with contextlib.suppress(CacheError):  # others write all the time: the space is reused, if not given back
+                self._file.attempt(lambda connection: connection.execute("VACUUM"))
         return removed
 
     def close(self) -> None:

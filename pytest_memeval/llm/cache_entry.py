@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_memeval.llm.protocol import ChatReply, Usage
-from pytest_memeval.llm.redaction import redact, redact_known
+from pytest_memeval.llm.redaction import REDACTED, redact, redact_known
 from pytest_memeval.llm.structured import plain
 from pytest_memeval.llm.wire import well_formed
 
@@ -48,7 +48,7 @@ class ChatRequest:
                 "v": 1,
                 "endpoint": self.endpoint,
                 "model": self.model,
-                "messages": [dict(message) for message in self.messages],
+                "messages": _well_formed(self.messages),
                 "parameters": {"temperature": float(self.temperature), "max_tokens": self.max_tokens},
                 "response_format": self.response_format,
                 "trial": self.trial,
@@ -64,7 +64,8 @@ class ChatRequest:
         """The request's JSON form without endpoint, model, stage and trial. The known keys are cut out."""
         return {
             "messages": [
-                {name: redact_known(well_formed(value)) for name, value in message.items()} for message in self.messages
+                {name: redact_known(value) for name, value in message.items()}
+                for message in _well_formed(self.messages)
             ],
             "parameters": {"temperature": float(self.temperature), "max_tokens": self.max_tokens},
             "response_format": plain(self.response_format),
@@ -73,7 +74,12 @@ class ChatRequest:
 
 def request_hash(messages: Sequence[Mapping[str, str]], trial: int = 0) -> str:
     """See :attr:`ChatRequest.request_hash`."""
-    return _sha256({"v": 1, "messages": [dict(message) for message in messages], "trial": trial})
+    return _sha256({"v": 1, "messages": _well_formed(messages), "trial": trial})
+
+
+def _well_formed(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The messages as they can be written to a file."""
+    return [{name: well_formed(value) for name, value in message.items()} for message in messages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,21 +173,30 @@ class CacheEntry:
             )
         except (TypeError, ValueError):
             raise ValueError("has a `request` that cannot be read") from None
-        key = data.get("key", asked.key)
-        if key != asked.key and "[redacted]" not in canonical_json(request) and "[redacted]" not in asked.endpoint:
-            raise ValueError(f"has the key {str(key)[:12]}…, which is not its request's: the request was changed")
+        hashes = {"key": asked.key, "request_hash": asked.request_hash}
+        # What was cut out of a request can no longer be hashed.
+        whole = REDACTED not in canonical_json(request) and REDACTED not in asked.endpoint
+        for name, own in hashes.items():
+            if (given := data.get(name, own)) != own:
+                if whole or not isinstance(given, str):
+                    raise ValueError(f"has the {name} {str(given)[:12]}, not its request's: the request was changed")
+                hashes[name] = given
         return CacheEntry(
-            key=str(key),
-            request_hash=str(data.get("request_hash") or asked.request_hash),
+            **hashes,
             endpoint=asked.endpoint,
             model=asked.model,
             stage=asked.stage,
             trial=trial,
             request=dict(request),
             text=answer["text"],
-            finish_reason=answer.get("finish_reason"),
-            usage=Usage(source.get("input_tokens"), source.get("output_tokens")),
-            server_model=source.get("server_model"),
-            latency=float(source.get("latency") or 0.0),
+            finish_reason=_typed(answer.get("finish_reason"), str),
+            usage=Usage(_typed(source.get("input_tokens"), int), _typed(source.get("output_tokens"), int)),
+            server_model=_typed(source.get("server_model"), str),
+            latency=float(_typed(source.get("latency"), int, float) or 0.0),
             created=str(source.get("created") or ""),
         )
+
+
+def _typed(value: Any, *kinds: type) -> Any:
+    """The value if it is of one of the kinds, else ``None``: provenance is worth keeping, not worth refusing a line."""
+    return value if isinstance(value, kinds) and not isinstance(value, bool) else None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import copy
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 from pytest_memeval.documents.problems import did_you_mean
@@ -15,7 +17,7 @@ from pytest_memeval.llm.batch import BatchRequests
 from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.cache_entry import CacheEntry, ChatRequest
 from pytest_memeval.llm.cache_file import CacheError, CacheWarning
-from pytest_memeval.llm.protocol import ChatModel, ChatReply, Embedder, ModelPending, NotRecorded
+from pytest_memeval.llm.protocol import ChatModel, ChatModelError, ChatReply, Embedder, ModelPending, NotRecorded, Usage
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.llm.wire import Accepted
 
@@ -186,12 +188,16 @@ class CachedChatModel(SyncCompletion):
                     flight = self._flights[key] = _Flight(concurrent.futures.Future(), loop)
                     # A task of its own: a caller that gives up must not take the others' answer with it.
                     flight.task = loop.create_task(self._fly(key, request, flight))
-                    flight.task.add_done_callback(lambda _, landed=flight: self._land(key, landed))
+                    flight.task.add_done_callback(partial(self._land, key, flight))
                 flight.waiting += 1
             try:
                 reply = await asyncio.shield(asyncio.wrap_future(flight.future))
             except _Abandoned:
                 continue
+            except ChatModelError as error:
+                if leads:
+                    raise
+                raise _without_costs(error) from None
             finally:
                 self._leave(key, flight)
             return reply if leads else replace(reply, cached=True, attempts=0)
@@ -205,7 +211,7 @@ class CachedChatModel(SyncCompletion):
         else:
             flight.future.set_result(reply)
 
-    def _land(self, key: str, flight: _Flight) -> None:
+    def _land(self, key: str, flight: _Flight, task: asyncio.Task[None]) -> None:
         with self._lock:
             if self._flights.get(key) is flight:
                 del self._flights[key]
@@ -265,11 +271,23 @@ class CachedEmbedder:
         missing = [text for text in dict.fromkeys(texts) if text not in held]
         if missing:
             if self.mode in ("replay", "batch"):
-                raise NotRecorded(f"the cache holds no embedding of {model} on {endpoint} for {len(missing)} texts")
+                raise NotRecorded(
+                    f"the cache holds no embedding of {model} on {endpoint} for {len(missing)} of {len(texts)} texts"
+                )
             new = dict(zip(missing, await self.inner.embed(missing), strict=True))
             await asyncio.to_thread(self.cache.put_vectors, endpoint, model, new, replace=self.mode == "refresh")
             held |= new
         return [list(held[text]) for text in texts]
+
+
+def _without_costs(error: ChatModelError) -> ChatModelError:
+    """A copy of another call's error: the requests and tokens that it cost are that call's."""
+    try:
+        copied = copy.copy(error)
+    except Exception:  # an exception class of a user's own model may not be copyable
+        return error
+    copied.attempts, copied.usage = 0, Usage()
+    return copied
 
 
 def _trial(trial: int) -> str:

@@ -208,10 +208,11 @@ class ServerConnection:
             return Fault("timeout", f"no whole answer within {bound:g} s")
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
-            return Fault("retry", f"connection failed ({type(cause).__name__}: {cause})")
+            # What the HTTP library itself will not send (a key with a line end) fails the same way every time.
+            lasting = type(cause).__name__ in ("LocalProtocolError", "UnsupportedProtocol")
+            return Fault("rejected" if lasting else "retry", f"connection failed ({type(cause).__name__}: {cause})")
         except openai.APIStatusError as error:
-            retry_after = parse_retry_after(error.response.headers.get("retry-after"))
-            return fault_of_answer(error.status_code, error.body, retry_after)
+            return fault_of_answer(error.status_code, error.body, _retry_after(error.response.headers))
         except (ValueError, openai.APIResponseValidationError):
             return Fault("retry", "the answer is no JSON", 200)
         except Exception as error:  # whatever else: named, redacted, and not tried again
@@ -257,6 +258,12 @@ def _fault_in_body(answer: Any, junk: JunkBody) -> Fault:
             status = 500
         return fault_of_answer(status if 400 <= status <= 599 else 500, answer)
     return Fault("retry", str(junk), 200)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by the answer's headers; the one in milliseconds is the finer of the two."""
+    milliseconds = parse_retry_after(headers.get("retry-after-ms"))
+    return parse_retry_after(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
 
 
 def _count(requests: int) -> str:

@@ -85,14 +85,19 @@ def _read(path: Path) -> dict[str, Price]:
         raise refuse("has no mapping `models`")
     prices: dict[str, Price] = {}
     for name, row in models.items():
-        numbers = [row.get(kind) for kind in ("input", "output")] if isinstance(row, dict) else []
-        if len(numbers) != 2 or not all(
-            isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number < float("inf")
-            for number in numbers
-        ):
+        fields = row if isinstance(row, dict) else {}
+        given, taken = _amount(fields.get("input")), _amount(fields.get("output"))
+        if given is None or taken is None:
             raise refuse(f"model {name!r}: needs `input` and `output` in US dollars per million tokens, not {row!r}")
-        prices[str(name)] = Price(float(numbers[0]), float(numbers[1]))
+        prices[str(name)] = Price(given, taken)
     return prices
+
+
+def _amount(value: Any) -> float | None:
+    """A price that is a finite number of at least 0, else ``None``."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        return None
+    return float(value)
 
 
 def cost_of(usage: Usage, model: str | None, prices: PriceTable | None = None) -> float | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_memeval.llm.embedded_dimensions import scorer_for
-from pytest_memeval.llm.embedded_extract import allowed_values, extract
+from pytest_memeval.llm.embedded_extract import extract
 from pytest_memeval.llm.embedded_resolve import group, resolve
 from pytest_memeval.llm.protocol import ChatModelError, ChatReply
 
@@ -85,7 +85,7 @@ def _extraction(prompt: str, stage: str, schema: Mapping[str, Any] | None) -> li
     conversation = data_block(prompt, "conversation", stage)
     # Dimensions are looked for outside the conversation, which may quote a block of that name.
     dimensions = data_block(_without_block(prompt, "conversation"), "dimensions", stage)
-    return extract(scorer_for(dimensions), conversation, allowed_types=allowed_values(schema, "memory_type"))
+    return extract(scorer_for(dimensions), conversation, schema)
 
 
 def _conflict(prompt: str, stage: str, schema: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -93,9 +93,16 @@ def _conflict(prompt: str, stage: str, schema: Mapping[str, Any] | None) -> list
 
 
 def _scenes(prompt: str, stage: str, schema: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    limit = schema.get("maxItems") if schema else None
-    limit = limit if isinstance(limit, int) and limit > 0 else None
+    limit = _most_items(schema or {})
     return group(data_block(prompt, "new_memories", stage), data_block(prompt, "existing_scenes", stage), limit=limit)
+
+
+def _most_items(schema: Mapping[str, Any]) -> int | None:
+    """``maxItems`` of the list asked for, which may be the only property of an object."""
+    properties = schema.get("properties")
+    lists = [schema, *(properties.values() if isinstance(properties, Mapping) else ())]
+    limits = (entry.get("maxItems") for entry in lists if isinstance(entry, Mapping))
+    return next((limit for limit in limits if isinstance(limit, int) and limit > 0), None)
 
 
 _Answer = Callable[[str, str, "Mapping[str, Any] | None"], list[dict[str, Any]]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from pytest_memeval.llm.embedded_dimensions import DimensionScorer
 from pytest_memeval.llm.embedded_markers import (
@@ -22,7 +22,17 @@ from pytest_memeval.llm.embedded_markers import (
     STRONG,
     WEAK,
 )
-from pytest_memeval.llm.embedded_text import Clause, clauses, covered, features, is_cjk, likeness, units
+from pytest_memeval.llm.embedded_text import (
+    Clause,
+    clauses,
+    covered,
+    features,
+    is_cjk,
+    is_negated,
+    likeness,
+    numbers,
+    units,
+)
 
 #: A clause that scores less for its best dimension states no fact by itself.
 KEEP_SCORE = 0.5
@@ -45,32 +55,48 @@ class _Fact:
 def parse_messages(body: str) -> Iterator[tuple[str, str, str]]:
     """``(id, speaker, text)`` of each message of a rendered conversation; text before the first header is left out."""
     heads = list(_MESSAGE.finditer(body))
-    # In a conversation with times a line without one is text that looks like a header.
-    heads = [head for head in heads if bool(head[2]) == bool(heads[0][2])]
-    for head, following in zip(heads, [*heads[1:], None], strict=True):
-        yield head[1], head[3], body[head.end() : following.start() if following else len(body)].strip()
+    if heads and _shape(heads[0][1]) != heads[0][1]:
+        # Numbered ids are of one form, so that a line such as "[INFO] server: up" is text and no header.
+        heads = [head for head in heads if _shape(head[1]) == _shape(heads[0][1])]
+    ends = [head.start() for head in heads[1:]] + [len(body)]
+    for head, end in zip(heads, ends, strict=False):
+        yield head[1], head[3], body[head.end() : end].strip()
+
+
+def _shape(message_id: str) -> str:
+    return re.sub(r"\d+", "#", message_id)
 
 
 def extract(
-    scorer: DimensionScorer, conversation: str, *, allowed_types: Sequence[str] | None = None
+    scorer: DimensionScorer, conversation: str, schema: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """The memories found in a rendered conversation, in the answer form of the extraction prompt.
 
-    ``allowed_types``: where given, a memory type outside it becomes ``None``.
+    ``schema``: the JSON Schema of the answer, if one is wanted. A type or velocity outside its enumerations becomes
+    ``None``, and priorities are brought into its range.
     """
     facts: list[_Fact] = []
-    for message_id, speaker, text in parse_messages(conversation):
-        if not NOT_A_USER.match(speaker):
-            _read_message(scorer, message_id, text, facts)
-    return [_memory(scorer, fact, allowed_types) for fact in _without_repeats(facts)]
+    said = [(name, text) for name, speaker, text in parse_messages(conversation) if not NOT_A_USER.match(speaker)]
+    speaks_of_self = any(FIRST_PERSON.search(text) for _, text in said)
+    for message_id, text in said:
+        _read_message(scorer, message_id, text, speaks_of_self, facts)
+    memories = [_memory(scorer, fact) for fact in _without_repeats(facts)]
+    return [_fitted(memory, schema) for memory in memories] if schema else memories
 
 
-def _read_message(scorer: DimensionScorer, message_id: str, text: str, facts: list[_Fact]) -> None:
-    speaks_of_self = bool(FIRST_PERSON.search(text))
+def _read_message(
+    scorer: DimensionScorer, message_id: str, text: str, speaks_of_self: bool, facts: list[_Fact]
+) -> None:
     current: _Fact | None = None
     corrects = False
+    supposed = -1
     for clause in clauses(text):
         place = (message_id, clause.sentence)
+        if HYPOTHESIS.match(clause.text):
+            supposed = clause.sentence
+        if clause.sentence == supposed:
+            # What follows from a supposition in its sentence is supposed too.
+            continue
         content, marks = CORRECTION.subn("", clause.text)
         corrects = corrects or marks > 0
         if not content:
@@ -94,13 +120,14 @@ def _read_message(scorer: DimensionScorer, message_id: str, text: str, facts: li
 
 
 def _states_nothing(clause: Clause, content: str) -> bool:
-    if clause.question or HYPOTHESIS.match(content):
-        return True
-    return bool(REQUEST.match(content)) and not STANDING.search(content)
+    return clause.question or (bool(REQUEST.match(content)) and not STANDING.search(content))
 
 
 def _about_user(content: str, speaks_of_self: bool) -> bool:
-    """Whether the clause speaks of the user or to the assistant; Chinese clauses may leave their subject out."""
+    """Whether the clause speaks of the user or to the assistant.
+
+    Chinese clauses may leave their subject out, and in a conversation about oneself other things are one's own too.
+    """
     if FIRST_PERSON.search(content) or STANDING.search(content):
         return True
     if OTHER_SUBJECT.match(content):
@@ -133,17 +160,21 @@ def _correct(facts: list[_Fact], scores: dict[int, float], content: str, place: 
 
 
 def _without_repeats(facts: Sequence[_Fact]) -> list[_Fact]:
+    """The facts without those that nearly equal an earlier one; other numbers or a negation make another fact."""
     kept: list[_Fact] = []
+    comparable: dict[tuple[frozenset[str], bool], list[_Fact]] = {}
     for fact in facts:
-        same = next((other for other in kept if likeness(other.text, fact.text) >= SAME_FACT), None)
+        others = comparable.setdefault((numbers(fact.text), is_negated(fact.text)), [])
+        same = next((other for other in others if likeness(other.text, fact.text) >= SAME_FACT), None)
         if same is None:
             kept.append(fact)
+            others.append(fact)
         else:
             same.message_ids += [name for name in fact.message_ids if name not in same.message_ids]
     return kept
 
 
-def _memory(scorer: DimensionScorer, fact: _Fact, allowed_types: Sequence[str] | None) -> dict[str, Any]:
+def _memory(scorer: DimensionScorer, fact: _Fact) -> dict[str, Any]:
     ranked = scorer.ranked(fact.scores)
     chosen = [ranked[0][0]]
     if len(ranked) > 1 and ranked[1][1] >= max(SECOND_SHARE * ranked[0][1], SECOND_SCORE):
@@ -157,22 +188,32 @@ def _memory(scorer: DimensionScorer, fact: _Fact, allowed_types: Sequence[str] |
     return {
         "content": fact.text,
         "dimensions": [scorer.dimensions[index].id for index in chosen],
-        "memory_type": memory_type if allowed_types is None or memory_type in allowed_types else None,
+        "memory_type": memory_type,
         "priority": priority,
         "time_velocity": "dynamic" if passing else "static",
         "source_message_ids": fact.message_ids,
     }
 
 
-def allowed_values(schema: Any, name: str) -> tuple[str, ...] | None:
-    """The ``enum`` of the property ``name`` anywhere in a JSON Schema, or ``None`` where there is none."""
+def _fitted(memory: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    for name in ("memory_type", "time_velocity"):
+        allowed = _property(schema, name).get("enum")
+        if isinstance(allowed, list) and memory[name] not in allowed:
+            memory[name] = None
+    bounds = _property(schema, "priority")
+    low, high = bounds.get("minimum"), bounds.get("maximum")
+    if isinstance(low, int | float) and isinstance(high, int | float):
+        memory["priority"] = round(low + (high - low) * memory["priority"] / 100, 4)
+    return memory
+
+
+def _property(schema: Any, name: str) -> Mapping[str, Any]:
+    """The schema of the property ``name`` wherever it stands in a JSON Schema; empty where it is not described."""
     if isinstance(schema, Mapping):
-        property_schema = schema.get(name)
-        if isinstance(property_schema, Mapping) and isinstance(property_schema.get("enum"), list):
-            return tuple(value for value in property_schema["enum"] if isinstance(value, str))
-        children: list[Any] = list(schema.values())
-    elif isinstance(schema, list):
-        children = schema
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping) and isinstance(properties.get(name), Mapping):
+            return cast(Mapping[str, Any], properties[name])
+        children = list(schema.values())
     else:
-        return None
-    return next((found for child in children if (found := allowed_values(child, name)) is not None), None)
+        children = schema if isinstance(schema, list) else []
+    return next((found for child in children if (found := _property(child, name))), {})

@@ -69,8 +69,8 @@ EVENT = _anywhere(
 )
 #: The start of a correction, taken off the corrected statement.
 CORRECTION = re.compile(
-    "^(?:不对|说错了|我说错了|更正(?:一下)?|纠正(?:一下)?|搞错了|记错了|不好意思|应该是|"
-    r"wait|no wait|correction|i meant|scratch that|sorry|i misspoke)[，,：:。\s]*",
+    "^(?:不对|说错了|我说错了|更正(?:一下)?|纠正(?:一下)?|搞错了|记错了|应该是|"
+    r"no wait|correction|i meant|scratch that|i misspoke)[，,：:。\s]*",
     re.IGNORECASE,
 )
 #: What was so is so no more.
@@ -94,9 +94,9 @@ NEGATION = _anywhere(
 #: Filler before a statement.
 LEADING = re.compile(
     "^(?:(?:嗯+|啊+|哦+|噢|哈+|对了|其实|另外|还有|而且|并且|不过|但是|但|然后|所以|因为|那个|话说|顺便说一下|"
-    r"说起来|你好|您好|嗨|哈喽|好的|谢谢)[，,、：:\s]*|"
+    r"说起来|你好|您好|嗨|哈喽|好的|谢谢|不好意思|抱歉)[，,、：:\s]*|"
     "(?:well|oh|ok|okay|hi|hello|hey|so|and|but|also|by the way|btw|anyway|actually|thanks|thank you|yes|yeah|sure|"
-    r"because)\b[,:\s]*)+",
+    r"sorry|wait|because)\b[,:\s]*)+",
     re.IGNORECASE,
 )
 #: A question even where the mark is left out.

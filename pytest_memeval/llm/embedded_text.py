@@ -133,6 +133,7 @@ class Clause:
 
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_SPACE = re.compile(r"[^\S\n]+")
 _SENTENCE = re.compile(r"[^。！？!?；;\n.]*(?:\.(?!\s|$)[^。！？!?；;\n.]*)*(?:[。！？!?；;\n.]+|$)")
 _CLAUSE_BREAK = re.compile(
     r"\s*[,，]\s*(?=(?:and |but |so |also |although |though |while )?(?:i|i'm|i've|i'd|i'll|my|we|our)\b)"
@@ -144,14 +145,30 @@ _CLAUSE_BREAK = re.compile(
 )
 
 
+_JOINT_SUBJECT = re.compile(r"(?!(?:i|we)\b)(?:[\w'’-]+\s+){0,3}[\w'’-]+", re.IGNORECASE)
+
+
+def _split(sentence: str) -> list[str]:
+    """The sentence's clauses; "my wife and I" is no place to split."""
+    parts: list[str] = []
+    start = 0
+    for match in _CLAUSE_BREAK.finditer(sentence):
+        before = sentence[start : match.start()].strip()
+        if match[0].strip().casefold() == "and" and _JOINT_SUBJECT.fullmatch(before):
+            continue
+        parts.append(before)
+        start = match.end()
+    return [part for part in (*parts, sentence[start:].strip()) if part]
+
+
 def clauses(text: str) -> Iterator[Clause]:
     """The clauses of a message in their order; code fences are left out, leading filler is taken off."""
-    for number, match in enumerate(_SENTENCE.finditer(_FENCE.sub("\n", text))):
+    for number, match in enumerate(_SENTENCE.finditer(_SPACE.sub(" ", _FENCE.sub("\n", text)))):
         sentence = match[0].strip()
         if not sentence:
             continue
         asks = sentence.rstrip(" \"'”’)）").endswith(("?", "？"))
-        parts = [part for part in _CLAUSE_BREAK.split(sentence) if part and part.strip()]
+        parts = _split(sentence)
         for place, part in enumerate(parts):
             bare = part.strip().strip("。！？!?；;.，,、 ")
             content = LEADING.sub("", bare).strip("，,、：: ")

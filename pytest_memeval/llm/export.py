@@ -18,7 +18,7 @@ HEADER = {"format": "memeval-answers", "version": 1}
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import did: answers ``added``, those that were there already, and the lines ``skipped`` with the reason."""
+    """What an import did: answers ``added`` and already ``present``, and the lines ``skipped`` with the reason."""
 
     added: int
     present: int
@@ -61,7 +61,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         # A byte-order mark is accepted; U+2028 and its like are characters of an answer and end no line.
         with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(file, 1):  # noqa: B007 - the number is told in the error
+            for number, line in enumerate(file, 1):
                 if line.strip():
                     yield number, line
     except UnicodeDecodeError as error:

@@ -17,7 +17,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A model's answer. ``latency`` is in seconds; ``finish_reason`` is the server's word (``stop``, ``length`` …)."""
+    """A model's answer. ``latency`` is in seconds; ``finish_reason`` is the server's word (``stop``, ``length`` …).
+
+    ``attempts`` counts the requests that were sent for it: 0 where it was recorded before, which ``cached`` tells too;
+    its latency and usage are then those of the recording.
+    """
 
     text: str
     finish_reason: str | None = None

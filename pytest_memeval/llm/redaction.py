@@ -11,9 +11,10 @@ import logging
 import os
 import re
 from collections.abc import Iterable
+from urllib.parse import quote
 
 #: What stands where a secret stood.
-REDACTED = "[redacted]"
+REDACTED = "<redacted>"
 
 #: Environment variables whose values are secrets.
 KEY_VARIABLES = (
@@ -36,15 +37,15 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # Authorization headers in any notation: `Authorization: Bearer x`, `'authorization': 'Basic x'`
     (
         re.compile(
-            r"(?i)(\b(?:proxy-)?authorization\b['\"]?\s*[:=,]\s*b?['\"]?)(?:(bearer|basic|token)\s+)?[^\s'\",;)}\]]+"
+            r"(?i)(\b(?:proxy-)?authorization\b['\"]?\s*[:=,]\s*(?:b(?=['\"]))?['\"]?)(?:(bearer|basic|token)\s+)?[^\s'\",;)}\]]+"
         ),
         rf"\1{REDACTED}",
     ),
-    (re.compile(r"(?i)(\b(?:x-)?api-key\b['\"]?\s*[:=,]\s*b?['\"]?)[^\s'\",;)}\]]+"), rf"\1{REDACTED}"),
-    (re.compile(r"(?i)\b(bearer\s+)(?!\[redacted\])[A-Za-z0-9._~+/=-]{6,}"), rf"\1{REDACTED}"),
+    (re.compile(r"(?i)(\b(?:x-)?api-key\b['\"]?\s*[:=,]\s*(?:b(?=['\"]))?['\"]?)[^\s'\",;)}\]]+"), rf"\1{REDACTED}"),
+    (re.compile(r"(?i)\b(bearer\s+)(?!<redacted>)[A-Za-z0-9._~+/=-]{6,}"), rf"\1{REDACTED}"),
     # ?api_key=… in a URL, api_key=… in a repr
     (re.compile(rf"(?i)([?&]{_SECRET_NAME}=)[^&\s#'\"<>]+"), rf"\1{REDACTED}"),
-    (re.compile(r"(?i)\b(api_?key['\"]?\s*[:=]\s*['\"]?)(?!\[redacted\])[^\s'\",;)}\]&]+"), rf"\1{REDACTED}"),
+    (re.compile(r"(?i)\b(api_?key['\"]?\s*[:=]\s*['\"]?)(?!<redacted>)[^\s'\",;)}\]&]+"), rf"\1{REDACTED}"),
     # Keys that announce themselves
     (re.compile(r"\b(?:sk|rk|pk)-[A-Za-z0-9_-]{8,}"), REDACTED),
     (re.compile(r"\b(?:gsk_|hf_|xai-|AIza|ghp_|github_pat_)[A-Za-z0-9_-]{8,}"), REDACTED),
@@ -59,7 +60,10 @@ def is_secret_name(name: str) -> bool:
 def known_secrets(extra: Iterable[str | None] = ()) -> tuple[str, ...]:
     """The values of the key variables in the environment, and ``extra``; longest first, placeholders left out."""
     values = {os.environ.get(name, "").strip() for name in KEY_VARIABLES} | {(value or "").strip() for value in extra}
-    return tuple(sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=lambda v: (-len(v), v)))
+    values = {value for value in values if len(value) >= _SHORTEST_SECRET}
+    # As they stand in a repr and in a URL, too.
+    values |= {repr(value)[1:-1] for value in values} | {quote(value, safe="") for value in values}
+    return tuple(sorted(values, key=lambda value: (-len(value), value)))
 
 
 def redact_known(text: str, extra_secrets: Iterable[str | None] = ()) -> str:

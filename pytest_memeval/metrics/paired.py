@@ -62,8 +62,7 @@ def paired_difference(
     :func:`~pytest_memeval.metrics.stats.ratio_estimate`.
     """
     bootstrap = ClusterBootstrap(clusters, seed=seed, resamples=resamples)
-    one, two = bootstrap.sums(first), bootstrap.sums(second)
-    unmeasured = max(one.unmeasured, two.unmeasured)
+    one, two, unmeasured = bootstrap.paired_sums(first, second)
     if one.value is None or two.value is None:
         return PairedDifference(None, reason=NO_DENOMINATOR, unmeasured=unmeasured)
     count = sum(1 for a, b in zip(one.denominators, two.denominators, strict=True) if a and b)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,8 +46,15 @@ class SectionRecord:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SectionRecord:
         return cls(
-            ratios={name: (pair[0], pair[1]) for name, pair in data["ratios"].items()},
-            counts=dict(data["counts"]),
-            tables={name: dict(table) for name, table in data["tables"].items()},
+            ratios={name: (_number(pair[0]), _number(pair[1])) for name, pair in data["ratios"].items()},
+            counts={name: _number(count) for name, count in data["counts"].items()},
+            tables={
+                name: {key: _number(count) for key, count in table.items()} for name, table in data["tables"].items()
+            },
             details=dict(data["details"]),
         )
+
+
+def _number(value: float | None) -> float:
+    """JSON has no NaN: what was not finite travels as null and comes back as NaN, so that it stays unmeasured."""
+    return math.nan if value is None else value

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_memeval.metrics.distributions import t_quantile, wilson
@@ -75,6 +75,10 @@ class Ratio:
     proportion: bool = False
 
 
+def _measures(numerator: float, denominator: float) -> bool:
+    return abs(numerator) <= LARGEST and denominator <= LARGEST  # false for NaN too
+
+
 class ClusterSums:
     """A ratio's sums per cluster, clusters in order of their names. Sums are rounded once, so that the order in which
     cases come cannot show."""
@@ -88,7 +92,7 @@ class ClusterSums:
         self.ratio = ratio
         self.unmeasured = 0
         for position, (numerator, denominator) in enumerate(zip(numerators, denominators, strict=True)):
-            if not (abs(numerator) <= LARGEST and denominator <= LARGEST):  # false for NaN too
+            if not _measures(numerator, denominator):
                 numerators[position] = denominators[position] = 0
                 self.unmeasured += 1
         self.cases = sum(1 for denominator in denominators if denominator)
@@ -202,6 +206,19 @@ class ClusterBootstrap:
         """The ratio's sums per cluster. ValueError for lists of another length or a negative denominator."""
         return ClusterSums(ratio, self._members, self._cases)
 
+    def paired_sums(self, first: Ratio, second: Ratio) -> tuple[ClusterSums, ClusterSums, int]:
+        """The sums of two ratios without the cases in which either measures nothing, and how many those are."""
+        pairs = [list(zip(one.numerators, one.denominators, strict=True)) for one in (first, second)]
+        positions = range(min(len(pairs[0]), len(pairs[1])))
+        dropped = [i for i in positions if not (_measures(*pairs[0][i]) and _measures(*pairs[1][i]))]
+        for i in dropped:
+            pairs[0][i] = pairs[1][i] = (0, 0)
+        one, two = (
+            self.sums(replace(ratio, numerators=[x for x, _ in own], denominators=[y for _, y in own]))
+            for ratio, own in zip((first, second), pairs, strict=True)
+        )
+        return one, two, len(dropped)
+
     def estimates(self, ratios: Mapping[str, Ratio]) -> dict[str, Estimate]:
         """Each ratio's value and interval, under the same names in the same order."""
         sums = {name: self.sums(ratio) for name, ratio in ratios.items()}
@@ -226,7 +243,7 @@ class ClusterBootstrap:
 
         ``units`` and ``cases`` are those of ``second``; ``clusters`` is the smaller of the two ratios' numbers.
         """
-        one, two = self.sums(first), self.sums(second)
+        one, two, unmeasured = self.paired_sums(first, second)
         value = None if one.value is None or two.value is None else one.value * two.value
         clusters = min(one.clusters, two.clusters)
         interval: Interval | None = None
@@ -241,7 +258,7 @@ class ClusterBootstrap:
             units=two.units,
             cases=two.cases,
             clusters=clusters,
-            unmeasured=max(one.unmeasured, two.unmeasured),
+            unmeasured=unmeasured,
         )
 
     def combined(

@@ -36,7 +36,7 @@ _PATH = re.compile(
     r"(?P<section>[A-Za-z0-9_]+)\.(?P<metric>[A-Za-z0-9_]+)(?:@(?P<k>\d{1,6}))?(?:\.(?P<key>[^\s{}]+))?(?P<filter>\{[^{}]*\})?"
 )
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
-_THRESHOLD = re.compile(r"\s*(?P<op>>=|<=|>|<)\s*(?P<number>\S+)\s*")
+_THRESHOLD = re.compile(r"\s*(?P<op>[<>]=?)\s*(?P<number>[^\s<>=]\S*)\s*")
 
 
 class ThresholdError(ValueError):
@@ -190,10 +190,7 @@ def parse_gate(text: str, origin: str = "file") -> Gate:
     level, *words = text.split(maxsplit=1) or [""]
     rest = words[0] if words else ""
     if level not in LEVELS:
-        raise ThresholdError(
-            f"{text!r}: a gate starts with its level, {', '.join(LEVELS)}"
-            + (did_you_mean(level, LEVELS) if level else "")
-        )
+        raise ThresholdError(f"{text!r}: a gate starts with its level ({', '.join(LEVELS)}), not with {level!r}")
     split = re.match(r"\s*(?P<path>[^<>=\s{]+(?:\{[^{}]*\})?)\s*(?P<bound>[<>=].*)?$", rest)
     if split is None or split["bound"] is None:
         raise ThresholdError(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pytest_memeval.case_counts import one_per_case
 from pytest_memeval.report.entries import scrub_call
 from pytest_memeval.report.json_report import dumps, plain
 from pytest_memeval.report.reader import ReportError
@@ -16,8 +17,9 @@ CALLS_NAME = "calls.jsonl.gz"
 
 
 def calls_of(records: Iterable[CaseResult], report_text: str = "full") -> Iterator[dict[str, Any]]:
-    """Every model call of every case: its record with the case's ``node_id``; texts as ``report_text`` wants them."""
-    for record in records:
+    """Every model call of every case, in node id order: its record with the case's ``node_id``; texts as
+    ``report_text`` wants them."""
+    for record in one_per_case(records):
         for call in record.calls:
             yield {"node_id": record.node_id, **scrub_call(plain(call), report_text)}
 

@@ -33,7 +33,7 @@ TRAILING: tuple[str, ...] = (
     "duration_seconds",
 )
 #: A spreadsheet takes a cell that starts so as a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
 
 
 def csv_chunks(report: Mapping[str, Any]) -> Iterator[str]:
@@ -96,4 +96,4 @@ def _cell(value: Any) -> Any:
         return value
     # A lone surrogate has no UTF-8 form; a NUL ends a cell in some readers.
     text = value.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\ufffd")
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA) else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -14,8 +15,8 @@ from pytest_memeval.results import CaseResult
 class Journal:
     """Appends case results to a file, each as one line that is flushed at once.
 
-    The file and its folder are made at the first line, so that a run without cases leaves nothing. A line left half
-    written by an earlier crash is ended first. ``report_text`` is the text policy.
+    The file and its folder are made at the first line, so that a run without cases leaves nothing. A line that an
+    earlier crash left half written is cut off first. ``report_text`` is the text policy.
     """
 
     def __init__(self, path: Path, *, report_text: str = "full") -> None:
@@ -26,7 +27,7 @@ class Journal:
     def append(self, result: CaseResult) -> None:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            _drop_half_line(self.path)
+            _end_last_line(self.path)
             self._file = self.path.open("a", encoding="utf-8", newline="\n")
         self._file.write(dumps(apply_text_policy(result.to_json(), self._policy)) + "\n")
         self._file.flush()
@@ -43,12 +44,18 @@ class Journal:
         self.close()
 
 
-def _drop_half_line(path: Path) -> None:
-    """Cut off what follows the last line end: a record that was never finished, and that would spoil the next one."""
+def _end_last_line(path: Path) -> None:
+    """Make the file end with a line end: complete a record that only lacks it, cut off one that was never finished."""
     if not path.is_file():
         return
     with path.open("rb+") as file:
         data = file.read()
-        end = data.rfind(b"\n") + 1
-        if end != len(data):
-            file.truncate(end)
+        start = data.rfind(b"\n") + 1
+        if start == len(data):
+            return
+        try:
+            json.loads(data[start:])
+        except ValueError:
+            file.truncate(start)
+        else:
+            file.write(b"\n")

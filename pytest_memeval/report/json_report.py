@@ -18,7 +18,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 #: Python refuses to print integers of more than 4,300 digits; beyond this many bits an integer is given in hexadecimal.
 _MAX_INT_BITS = 14_000
 #: Deeper nesting than this is given as text: neither json nor its readers go much further.
-_MAX_DEPTH = 400
+_MAX_DEPTH = 100
 
 
 def plain(value: Any) -> Any:

@@ -99,7 +99,8 @@ def write_lines(target: Path, lines: Iterable[str]) -> None:
 
 def _write_text(file: BinaryIO, chunks: Iterable[str]) -> None:
     for chunk in chunks:
-        file.write(chunk.encode("utf-8"))
+        # Half a surrogate pair has no UTF-8 form; only prose can still hold one here, JSON has it as an escape.
+        file.write(chunk.encode("utf-8", "backslashreplace"))
 
 
 def _replace(target: Path, make: Callable[[BinaryIO], None]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
@@ -254,8 +255,7 @@ def test_trailing_commas_change_nothing(value: Any) -> None:
 def test_nothing_but_payload_errors(text: str) -> None:
     try:
         value = parse_payload(text)
-    except PayloadError as error:
-        assert str(error)
+    except PayloadError:
         return
     assert not (isinstance(value, float) and math.isnan(value))
     try:
@@ -291,10 +291,8 @@ def test_nothing_but_payload_errors(text: str) -> None:
 def test_a_megabyte_of_anything_ends_soon(unit: str) -> None:
     text = "see " + unit * (1_000_000 // len(unit))
     began = time.process_time()
-    try:
+    with contextlib.suppress(PayloadError):
         parse_payload(text)
-    except PayloadError:
-        pass
     # Linear work takes a second at most even on a slow machine; quadratic work would take hours.
     assert time.process_time() - began < 20
 

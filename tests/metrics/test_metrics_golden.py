@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,7 @@ def test_l1_values_with_difflib() -> None:
 
 
 def test_similarities() -> None:
+    compared = 0
     for row in load("sgme_l1"):
         for pair in row["pair_similarities"]:
             a = row["predictions"][pair["pred"]].get("content", "")
@@ -119,16 +121,12 @@ def test_similarities() -> None:
             assert content_similarity(b, a, similarity="difflib") == pytest.approx(
                 pair["difflib_reversed_args"], abs=1e-12
             )
-            if row["desc"] in ("edge fullwidth punctuation", "edge unicode NFC vs NFD"):
-                # The reference does not normalise; these differ by nothing else.
-                assert content_similarity(a, b) == 1.0
-                continue
-            assert content_similarity(a, b, similarity="levenshtein") >= pair["levenshtein_norm"] - 1e-12
-            if (a + b).isascii() or not any(0xFF00 <= ord(char) <= 0xFFEF for char in a + b):
+            if all(unicodedata.is_normalized("NFKC", text) for text in (a, b)):  # the reference does not normalise
                 assert content_similarity(a, b) == pytest.approx(pair["indel_norm"], abs=1e-12), row["row"]
-                assert content_similarity(a, b, similarity="levenshtein") == pytest.approx(
-                    pair["levenshtein_norm"], abs=1e-12
-                )
+                edits = content_similarity(a, b, similarity="levenshtein")
+                assert edits == pytest.approx(pair["levenshtein_norm"], abs=1e-12), row["row"]
+                compared += 1
+    assert compared > 100
 
 
 def test_optimal_assignment() -> None:

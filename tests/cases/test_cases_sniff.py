@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_memeval.cases.loader import looks_like_case_file
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"cases:\n  - 1\n", True),
+        (b"meta: {}\r\n\r\ncases: []\r\n", True),
+        (b"\xef\xbb\xbfcases:", True),
+        (b"dataset: locomo\n", True),
+        (b"kind: qa", True),
+        (b'x: 1\nkind: "distill" # ours\n', True),
+        (b"kind: Deployment\n", False),
+        (b"kind: ragged\n", False),
+        (b"  cases: indented\n", False),
+        (b"# cases: comment\n", False),
+        (b"testcases: 1\n", False),
+        (b"services:\n  web: !custom {}\n", False),
+        (b"", False),
+        (b"\xff\xfe\x00cases", False),
+        (b"# " + b"x" * 200_000 + b"\ncases:\n", True),
+        (b"a: 1\n" * 40_000 + b"cases:\n", True),
+        (b"-" + b" " * 65_535 + b"cases:\n", False),
+        (b"kind: rag".rjust(65_536, b"\n") + b"ged\n", False),
+    ],
+)
+def test_f14_only_case_files_are_taken(tmp_path: Path, content: bytes, expected: bool) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(content)
+    assert looks_like_case_file(path) is expected
+
+
+@pytest.mark.parametrize("distance", range(-8, 9))
+def test_the_line_is_found_across_a_piece_boundary(tmp_path: Path, distance: int) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"#".ljust(65_536 + distance, b"x") + b"\ncases:\n")
+    assert looks_like_case_file(path)
+
+
+def test_jsonl_is_always_taken(tmp_path: Path) -> None:
+    path = tmp_path / "x.memeval.jsonl"
+    path.write_text("not even JSON", encoding="utf-8")
+    assert looks_like_case_file(path)
+
+
+def test_it_never_raises(tmp_path: Path) -> None:
+    assert not looks_like_case_file(tmp_path)
+    assert not looks_like_case_file(tmp_path / "none.yaml")
+    assert not looks_like_case_file(Path("a\0b.yaml"))
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)  # opening it would wait for ever
+    assert not looks_like_case_file(pipe)

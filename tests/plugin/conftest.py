@@ -1,0 +1,3 @@
+from plugin_project import project
+
+__all__ = ["project"]

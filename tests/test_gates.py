@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_samples import SET, case, errored_case, full_case, ratio_record, run_info, set_info
+
+from pytest_memeval.gates import (
+    GateResult,
+    evaluate_gates,
+    exit_should_fail,
+    p0_status,
+    passed_p0,
+    scope_gates,
+)
+from pytest_memeval.metrics.catalog import DEFAULT_DISTILL_GATES
+from pytest_memeval.metrics.thresholds import ThresholdError
+from pytest_memeval.report.json_report import dumps
+
+RECALL = "P0 l1.memory_recall >= 0.8"
+
+
+def recall_cases(*values: float) -> list:
+    return [case(f"c{i}", {"l1": ratio_record(memory_recall=(value, 1))}) for i, value in enumerate(values)]
+
+
+def scope(*gates: str, origin: str = "file", **fields):
+    return set_info(gates=tuple((gate, origin) for gate in gates), **fields)
+
+
+def only(records, gate: str = RECALL, *, origin: str = "file", run=None, **fields) -> GateResult:
+    (result,) = evaluate_gates(run or run_info(), [scope(gate, origin=origin, **fields)], records)
+    return result
+
+
+def skipped_case(name: str, stage: str = "l1"):
+    return case(name, {}, outcome="skipped", stages={stage: "skipped"})
+
+
+def test_f25_a_mean_that_is_equal_but_for_rounding_passes():
+    result = only(recall_cases(0.7, 0.8, 0.9))
+    assert result.status == "passed"
+    below = only(recall_cases(0.8 - 5e-10))
+    assert below.value < 0.8
+    assert below.status == "passed"
+    assert only(recall_cases(0.8 - 2e-9)).status == "missed"
+
+
+def test_f25_a_near_miss_is_missed_and_shown_with_enough_digits():
+    result = only(recall_cases(0.7996))
+    assert result.status == "missed"
+    assert "0.7996" in result.reason
+    assert "0.8" in result.reason
+
+
+@given(st.integers(1, 60), st.integers(0, 60))
+def test_a_gate_on_the_value_itself_is_always_met(units, hits):
+    hits = min(hits, units)
+    records = [case("a", {"l1": ratio_record(memory_recall=(hits, units))})]
+    for op, status in ((">=", "passed"), ("<=", "passed"), (">", "missed"), ("<", "missed")):
+        assert only(records, f"P0 l1.memory_recall {op} {hits / units!r}").status == status
+
+
+def test_a_gate_carries_its_interval_and_size():
+    result = only(recall_cases(*([1.0] * 5 + [0.5] * 5)), "P1 l1.memory_recall >= 0.7")
+    assert result.value == 0.75
+    assert result.interval is not None
+    assert result.interval[0] < 0.75 < result.interval[1]
+    assert result.n == {"units": 10, "cases": 10, "clusters": 10}
+    assert result.scope == SET
+    assert result.gate == "P1 l1.memory_recall >= 0.7"
+
+
+def test_a_stage_that_is_not_selected_is_not_applicable():
+    for origin in ("default", "file", "command line"):
+        result = only(recall_cases(1.0), origin=origin, run=run_info(stages=("l15",)))
+        assert result.status == "not_applicable"
+        assert result.reason == "Stage l1 is not selected in this run."
+
+
+def test_selecting_l2_selects_template_too():
+    records = [case("a", {"l2": ratio_record(section_hit_rate=(1, 1))})]
+    gate = "P0 l2.section_hit_rate >= 0.5"
+    assert only(records, gate, run=run_info(stages=("l2",))).status == "passed"
+    assert only(records, gate, run=run_info(stages=("l1",))).status == "not_applicable"
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"), [("default", "not_applicable"), ("file", "unmeasured"), ("ini", "unmeasured")]
+)
+def test_no_truth_in_the_file(origin, status):
+    result = only(recall_cases(1.0), "P0 l15.action_accuracy >= 0.8", origin=origin)
+    assert result.status == status
+    assert "l15" in result.reason
+
+
+@pytest.mark.parametrize(("origin", "status"), [("default", "not_applicable"), ("file", "unmeasured")])
+def test_a_stage_that_the_engine_lacks(origin, status):
+    run = run_info(supported_stages=("l15",))
+    records = [case("a", {}, stages={"l1": "unsupported"})]
+    result = only(records, origin=origin, run=run)
+    assert result.status == status
+    assert "does not support" in result.reason
+
+
+@pytest.mark.parametrize(("origin", "status"), [("default", "not_applicable"), ("file", "unmeasured")])
+def test_a_stage_that_no_case_could_run_counts_as_unsupported(origin, status):
+    """One run may hold several engines: what the run supports need not be what this file's engine does."""
+    result = only([case("a", {}, stages={"l1": "unsupported"})], origin=origin)
+    assert (result.status, result.reason_id) == (status, "stage_unsupported")
+
+
+def test_a_selection_that_leaves_no_truth_is_not_applicable():
+    records = [case("a", {}, stages={"l1": "no_truth"})]
+    result = only(records, run=run_info(partial="selected"))
+    assert result.status == "not_applicable"
+    assert only(records, run=run_info()).status == "unmeasured"
+    assert only([], run=run_info(partial="selected")).status == "not_applicable"
+
+
+def test_a_selection_counts_and_says_so():
+    result = only(recall_cases(0.9, 0.9), run=run_info(partial="selected"), cases=80)
+    assert result.status == "passed"
+    assert "2 of the file's 80 cases" in result.reason
+
+
+def test_all_cases_skipped_is_unmeasured():
+    result = only([skipped_case("a"), skipped_case("b")])
+    assert result.status == "unmeasured"
+    assert "skipped (2)" in result.reason
+    assert only([skipped_case("a"), *recall_cases(1.0)]).status == "passed"
+
+
+def test_errors_beyond_the_allowed_share_make_a_value_unmeasured():
+    records = [*recall_cases(*[1.0] * 77), *(errored_case(900 + i) for i in range(3))]
+    result = only(records)
+    assert result.status == "unmeasured"
+    assert "3 of 80 errored" in result.reason
+    assert only(records, run=run_info(max_error_rate=3 / 80)).status == "passed"
+    assert only(records, run=run_info(max_error_rate=0.03)).status == "unmeasured"
+
+
+def test_errors_count_per_stage():
+    """An error in scenes does not touch the gate on sections."""
+    stages = {"l1": "scored", "l2": "errored", "template": "scored"}
+    records = [case("a", {"l2": ratio_record(section_hit_rate=(1, 1))}, stages=stages)]
+    fields = {"truth_counts": {"l1": 1, "l2": 1, "template": 1}}
+    assert only(records, "P0 l2.section_hit_rate >= 0.5", **fields).status == "passed"
+    assert only(records, "P0 l2.scene_grouping_f1 >= 0.5", **fields).status == "unmeasured"
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_f02_a_gate_on_a_metric_that_is_not_finite_is_unmeasured(bad):
+    result = only(recall_cases(1.0, bad, 1.0))
+    assert result.status == "unmeasured"
+    assert "not a finite number in 1 case" in result.reason
+    assert exit_should_fail([result])
+    dumps(result.to_json()).index('"unmeasured"')
+
+
+def test_a_metric_without_a_value_is_unmeasured():
+    result = only([case("a", {"l1": ratio_record(memory_recall=(0, 0))})])
+    assert (result.status, result.value) == ("unmeasured", None)
+
+
+def test_cases_without_a_result_make_p0_unmeasured_and_leave_p1():
+    run = run_info(not_run=((SET, "eval-9"), ("other.yaml", "x")))
+    p0, p1 = evaluate_gates(run, [scope("P1 l1.memory_recall >= 0.5", RECALL)], recall_cases(1.0))
+    assert (p0.level, p0.status) == ("P0", "unmeasured")
+    assert "2 selected case(s) left no result (1 of them in this file)" in p0.reason
+    assert (p1.level, p1.status) == ("P1", "passed")
+
+
+def test_an_aborted_run_decides_no_p0_gate():
+    p0, p1 = evaluate_gates(
+        run_info(partial="aborted"), [scope(RECALL, "P1 l1.memory_recall >= 0.5")], recall_cases(1.0)
+    )
+    assert (p0.status, p1.status) == ("unmeasured", "passed")
+    assert only([], run=run_info(partial="aborted")).status == "unmeasured"
+
+
+def test_command_line_gates_replace_those_on_the_same_metric_in_every_scope():
+    run = run_info(gates=(("P1 l1.memory_recall >= 0.1", "command line"),))
+    own = scope(
+        RECALL, "P2 l1.memory_recall >= 0.9", "P0 l1.memory_precision >= 0.5", "P0 l1.memory_recall{tag=slow} >= 1"
+    )
+    assert [str(gate) for gate in scope_gates(run, own)] == [
+        "P0 l1.memory_precision >= 0.5",
+        "P0 l1.memory_recall{tag=slow} >= 1",
+        "P1 l1.memory_recall >= 0.1",
+    ]
+    other = set_info(path="b.yaml", gates=())
+    results = evaluate_gates(run, [own, other], recall_cases(1.0))
+    assert {result.scope for result in results if result.metric == "l1.memory_recall"} == {SET, "b.yaml"}
+
+
+def test_every_file_is_a_scope_of_its_own():
+    records = [*recall_cases(1.0), case("z", {"l1": ratio_record(memory_recall=(0, 1))}, set="b.yaml")]
+    results = evaluate_gates(run_info(), [scope(RECALL), scope(RECALL, path="b.yaml")], records)
+    assert [result.status for result in results] == ["passed", "missed"]
+    assert p0_status(results) == {RECALL: "missed"}
+    assert exit_should_fail(results)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "worst", "passed", "fails"),
+    [
+        (["passed", "passed"], "passed", True, False),
+        (["passed", "not_applicable"], "passed", True, False),
+        (["not_applicable", "not_applicable"], "not_applicable", None, False),
+        (["passed", "unmeasured"], "unmeasured", False, True),
+        (["unmeasured", "missed"], "missed", False, True),
+    ],
+)
+def test_the_worst_status_over_the_scopes_decides(statuses, worst, passed, fails):
+    results = [
+        GateResult(f"{i}.yaml", "P0", "l1.memory_recall", ">=", 0.8, None, None, None, status, "So it is.")
+        for i, status in enumerate(statuses)
+    ]
+    assert p0_status(results) == {RECALL: worst}
+    assert passed_p0(results) is passed
+    assert exit_should_fail(results) is fails
+
+
+def test_p1_gates_never_fail_the_run():
+    result = only(recall_cases(0.0), "P1 l1.memory_recall >= 0.5")
+    assert result.status == "missed"
+    assert not exit_should_fail([result])
+    assert passed_p0([result]) is None
+
+
+def test_a_filtered_gate_is_measured_over_the_matching_cases():
+    records = [
+        case("a", {"l1": ratio_record(memory_recall=(1, 1))}, difficulty="hard"),
+        case("b", {"l1": ratio_record(memory_recall=(0, 1))}, difficulty="easy"),
+    ]
+    hard = only(records, "P0 l1.memory_recall{difficulty=hard} >= 0.8")
+    assert (hard.status, hard.value, hard.n["cases"]) == ("passed", 1.0, 1)
+    nobody = only(records, "P0 l1.memory_recall{tag=slow} >= 0.8")
+    assert nobody.status == "unmeasured"
+    assert "{tag=slow}" in nobody.reason
+
+
+def test_a_filtered_gate_ignores_errors_elsewhere():
+    records = [*recall_cases(1.0), errored_case(1, difficulty="hard")]
+    assert only(records, "P0 l1.memory_recall{difficulty=unspecified} >= 0.8").status == "passed"
+    assert only(records).status == "unmeasured"
+
+
+def test_defaults_of_a_set_with_l1_and_sections_only():
+    records = [full_case(number) for number in range(12)]
+    results = evaluate_gates(run_info(), [scope(*DEFAULT_DISTILL_GATES, origin="default")], records)
+    statuses = {result.metric: result.status for result in results}
+    assert statuses["l15.action_accuracy"] == statuses["search.ndcg@10"] == "not_applicable"
+    assert statuses["l1.strict_match_rate"] in ("passed", "missed")
+    assert statuses["l2.profile_quality"] == "missed"
+    assert all(result.reason.endswith(".") for result in results)
+    assert [result.level for result in results] == sorted(result.level for result in results)
+
+
+def test_no_gates_when_switched_off_and_an_unreadable_gate_is_an_error():
+    assert evaluate_gates(run_info(gates_enabled=False), [scope(RECALL)], recall_cases(0.0)) == []
+    with pytest.raises(ThresholdError, match="memory_recall"):
+        only(recall_cases(1.0), "P0 l1.memory_recal >= 0.8")
+
+
+def test_a_result_survives_its_json_form():
+    result = only(recall_cases(0.7996))
+    assert GateResult.from_json(result.to_json()) == result
+    assert GateResult.from_json({**result.to_json(), "later": 1}) == result
+
+
+def test_records_may_come_in_any_order():
+    records = [full_case(number) for number in range(9)]
+    gates = [scope("P0 l1.dimension_micro_f1 >= 0.5", "P1 l2.profile_quality >= 0.5")]
+    assert evaluate_gates(run_info(), gates, records) == evaluate_gates(run_info(), gates, records[::-1])
