@@ -114,7 +114,8 @@ def _read_message(
             current.text += joint + content
             for index, score in scores.items():
                 current.scores[index] = current.scores.get(index, 0.0) + score
-        elif scores and max(scores.values()) >= KEEP_SCORE:
+        elif _has_evidence(scores) or FIRST_PERSON.search(content):
+            # What the user says of themself is a fact even where no dimension can be told from the words.
             current = _Fact(content, scores, place, [message_id])
             facts.append(current)
 
@@ -139,9 +140,13 @@ def _continues(scorer: DimensionScorer, fact: _Fact, scores: dict[int, float], c
     """Whether the clause goes on with the fact before it: no new "I", and no dimension or the same as there."""
     if FIRST_PERSON.match(content):
         return False
-    if not scores or max(scores.values()) < KEEP_SCORE:
+    if not _has_evidence(scores):
         return True
-    return scorer.ranked(scores)[0][0] == scorer.ranked(fact.scores)[0][0]
+    return not _has_evidence(fact.scores) or scorer.ranked(scores)[0][0] == scorer.ranked(fact.scores)[0][0]
+
+
+def _has_evidence(scores: Mapping[int, float]) -> bool:
+    return bool(scores) and max(scores.values()) >= KEEP_SCORE
 
 
 def _correct(facts: list[_Fact], scores: dict[int, float], content: str, place: tuple[str, int]) -> _Fact:
@@ -176,7 +181,7 @@ def _without_repeats(facts: Sequence[_Fact]) -> list[_Fact]:
 
 def _memory(scorer: DimensionScorer, fact: _Fact) -> dict[str, Any]:
     ranked = scorer.ranked(fact.scores)
-    chosen = [ranked[0][0]]
+    chosen = [ranked[0][0]] if ranked else []
     if len(ranked) > 1 and ranked[1][1] >= max(SECOND_SHARE * ranked[0][1], SECOND_SCORE):
         chosen.append(ranked[1][0])
     instruction = bool(STANDING.search(fact.text)) and bool(ADDRESSED.search(fact.text))

@@ -172,6 +172,7 @@ def test_no_word_list_of_dimensions() -> None:
     assert [(memory["content"], memory["dimensions"]) for memory in found] == [
         ("I am watering my tomatoes", ["x1"]),
         ("我买了一台望远镜", ["x2"]),
+        ("My wife is a doctor", []),  # a fact, but none that this registry has a word for
     ]
     lists = " ".join(
         value.pattern if isinstance(value, re.Pattern) else " ".join(value)
