@@ -19,8 +19,17 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import CaseSet
+    from pytest_memeval.llm.batch import BatchRequests
+    from pytest_memeval.llm.cache import AnswerCache
+    from pytest_memeval.llm.cost import PriceTable
     from pytest_memeval.llm.protocol import ChatModel
+    from pytest_memeval.llm.rate import RateLimiter
+    from pytest_memeval.llm.retry import CircuitBreaker
+    from pytest_memeval.llm.settings import Role
     from pytest_memeval.runner import RunSettings
+
+#: The answer cache's file in the cache folder.
+CACHE_NAME = "answers.sqlite"
 
 
 class Harness:
@@ -37,6 +46,11 @@ class Harness:
         self._sets: dict[Path, CaseSet] = {}
         self._run_settings: RunSettings | None = None
         self._scratch: Path | None = None
+        #: Processes that share the rate limits.
+        self.workers = 1
+        self._cache: AnswerCache | None = None
+        self._breakers: dict[str, CircuitBreaker] = {}
+        self._prices: PriceTable | None = None
         self._folders = 0
         #: Node id → folder for its databases, set where they are to be kept.
         self.kept_databases: Callable[[str], Path] | None = None
@@ -102,9 +116,68 @@ class Harness:
         return load_object(name, "--memeval-engine")
 
     def build_llm(self) -> ChatModel:
-        from pytest_memeval.llm.factory import build_chat_model
+        """The chat model that the settings name. Raises SettingsError for what it lacks; sends nothing."""
+        return self._build(self.settings.llm_name, "model")
 
-        return build_chat_model(self.settings.llm or "embedded")
+    def build_judge(self) -> ChatModel | None:
+        """The judge, ``None`` where none is named: the offline model is never one."""
+        return self._build("openai", "judge") if self.settings.judge_model is not None else None
+
+    def _build(self, name: str, role: Role) -> ChatModel:
+        from pytest_memeval.llm.factory import ModelSetupError, build_chat_model
+
+        settings = self.settings
+        openai = name == "openai"
+        try:
+            return build_chat_model(
+                name,
+                settings=settings.model_settings(role) if name != "embedded" else None,
+                recorded=settings.recorded,
+                cache=self.answer_cache() if openai and settings.cache != "off" else None,
+                mode=settings.cache,
+                requests=self._batch_requests() if openai and settings.cache == "batch" else None,
+                limiter=self._limiter(role) if openai else None,
+                breaker=self._breaker(role) if openai else None,
+                policy=settings.retry_policy() if openai else None,
+            )
+        except ModelSetupError as error:
+            raise SettingsError(str(error)) from None
+
+    def answer_cache(self) -> AnswerCache:
+        """The cache of answers, one file for all processes; opened when first used."""
+        if self._cache is None:
+            from pytest_memeval.llm.cache import AnswerCache
+
+            self._cache = AnswerCache(
+                self.settings.cache_folder / CACHE_NAME, readonly=self.settings.cache == "replay"
+            )
+        return self._cache
+
+    def _batch_requests(self) -> BatchRequests:
+        from pytest_memeval.llm.batch import BatchRequests
+
+        return BatchRequests(self.settings.cache_folder / "requests.jsonl")
+
+    def _limiter(self, role: Role) -> RateLimiter:
+        from pytest_memeval.llm.rate import RateLimiter
+
+        return RateLimiter(self.settings.rpm, self.settings.tpm, workers=self.workers)
+
+    def _breaker(self, role: Role) -> CircuitBreaker:
+        from pytest_memeval.llm.retry import CircuitBreaker
+
+        if role not in self._breakers:
+            self._breakers[role] = CircuitBreaker()
+        return self._breakers[role]
+
+    @property
+    def prices(self) -> PriceTable:
+        """Prices per model: the shipped table with the user's."""
+        if self._prices is None:
+            from pytest_memeval.llm.cost import load_prices
+
+            self._prices = load_prices(self.settings.prices)
+        return self._prices
 
     def folder(self, case_id: str) -> Path:
         """A fresh empty folder for one case, under one scratch folder of this process."""
@@ -119,6 +192,9 @@ class Harness:
     def close(self) -> None:
         """Stop the loop and remove the scratch folder. Safe to call twice."""
         self.loop.close()
+        cache, self._cache = self._cache, None
+        if cache is not None:
+            cache.close()
         scratch, self._scratch = self._scratch, None
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -114,6 +114,7 @@ def harness_of(config: pytest.Config) -> Harness:
         from pytest_memeval.harness import Harness
 
         known = config.stash[HARNESS] = Harness(settings_of(config))
+        known.workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
         config.add_cleanup(known.close)
         from pytest_memeval.items import CaseHooks
 
@@ -129,6 +130,7 @@ def check_options(config: pytest.Config) -> None:
     settings = settings_of(config)
     try:
         settings.run_settings()
+        settings.check_models()
         settings.gates_from("command line")
         settings.gates_from("ini")
         if settings.registry is not None or settings.templates is not None:

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet, PromptStore
     from pytest_memeval.assets.registry import Registry
     from pytest_memeval.assets.templates import Templates
+    from pytest_memeval.llm.retry import RetryPolicy
+    from pytest_memeval.llm.settings import ModelSettings, Role
     from pytest_memeval.metrics.thresholds import Gate, Threshold
     from pytest_memeval.runner import RunSettings
 
 ENGINES: tuple[str, ...] = ("reference",)
+CHAT_MODELS: tuple[str, ...] = ("recorded", "embedded", "openai")
 MATCHERS: tuple[str, ...] = ("indel", "levenshtein", "difflib", "optimal")
 
 
@@ -105,6 +108,58 @@ class Settings:
         return store.resolve(self.prompt_version)
 
     @property
+    def llm_name(self) -> str:
+        """The chat model: the one named, else ``recorded`` where a file of answers is configured, else ``embedded``."""
+        return self.llm or ("recorded" if self.recorded is not None else "embedded")
+
+    def model_settings(self, role: Role = "model") -> ModelSettings:
+        """Where the model, or the judge, lives. Raises SettingsError for an address that is none."""
+        from pytest_memeval.llm.settings import DEFAULT_BASE_URL, ModelSettings
+
+        judge = role == "judge"
+        url = (self.judge_base_url if judge else None) or self.base_url or DEFAULT_BASE_URL
+        own_server = judge and self.judge_base_url is not None and self.judge_base_url != self.base_url
+        try:
+            return ModelSettings(
+                model=self.judge_model if judge else self.model,
+                base_url=url,
+                role=role,
+                endpoint_name=None if own_server else self.endpoint,
+                max_tokens=self.max_tokens,
+                read_timeout=self.request_timeout,
+                max_attempts=self.max_attempts,
+            )
+        except ValueError as error:
+            raise SettingsError(f"--memeval-{'judge-' if judge and own_server else ''}base-url: {error}") from None
+
+    def check_models(self) -> None:
+        """Raise SettingsError for whatever keeps the chat model or the judge from being asked; sends nothing."""
+        roles: list[Role] = ["model"] if self.llm_name == "openai" else []
+        if self.judge_model is not None:
+            roles.append("judge")
+        for role in roles:
+            model = self.model_settings(role)
+            problem = model.missing_model_message()
+            if problem is None and self.cache not in ("replay", "batch"):
+                problem = model.missing_key_message()
+            if problem is not None:
+                raise SettingsError(problem)
+        if self.llm_name == "recorded" and self.recorded is None:
+            raise SettingsError("--memeval-llm recorded needs a file of answers: name it with memeval_recorded")
+        if self.max_cost is not None and self.llm_name == "openai":
+            from pytest_memeval.llm.cost import load_prices
+
+            if load_prices(self.prices).find(self.model) is None:
+                raise SettingsError(
+                    f"--memeval-max-cost: the price of model {self.model!r} is not known; add it with --memeval-prices"
+                )
+
+    def retry_policy(self) -> RetryPolicy:
+        from pytest_memeval.llm.retry import RetryPolicy
+
+        return RetryPolicy(max_attempts=self.max_attempts)
+
+    @property
     def cache_folder(self) -> Path:
         """``--memeval-cache-dir``, else the user's cache folder; made when first written to."""
         return self.cache_dir if self.cache_dir is not None else user_cache_folder()
@@ -187,6 +242,14 @@ def _check(values: dict[str, Any]) -> None:
     for name in ("limit", "sample"):
         if values[name] is not None and values[name] < 1:
             refuse(name, f"{values[name]} is less than 1")
+    for name in ("max_tokens", "max_attempts", "rpm", "tpm"):
+        if values[name] is not None and not values[name] >= 1:
+            refuse(name.replace("_", "-"), f"{values[name]} is less than 1")
+    for name in ("request_timeout", "max_cost"):
+        if values[name] is not None and not 0 < values[name] < float("inf"):
+            refuse(name.replace("_", "-"), f"{values[name]} is not a number above 0")
+    if values["llm"] is not None and values["llm"] not in CHAT_MODELS:
+        refuse("llm", f"unknown chat model {values['llm']!r}{did_you_mean(values['llm'], CHAT_MODELS)}")
     if values["timeout"] is not None and not 0 < values["timeout"] < float("inf"):
         refuse("timeout", f"{values['timeout']} is not a number of seconds above 0")
     for name in ("match_threshold", "max_error_rate"):
@@ -199,7 +262,7 @@ def _check(values: dict[str, Any]) -> None:
         )
     if values["matcher"] not in MATCHERS:
         refuse("matcher", f"unknown matcher {values['matcher']!r}{did_you_mean(values['matcher'], MATCHERS)}")
-    for name in ("predictions", "registry", "templates", "prompts"):
+    for name in ("predictions", "registry", "templates", "prompts", "recorded", "prices"):
         path = values[name]
         if path is not None and not path.exists():
             refuse(name, f"{path} does not exist")

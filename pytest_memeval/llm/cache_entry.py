@@ -126,6 +126,7 @@ class CacheEntry:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """The entry as an export holds it, in a fixed order of names: equal entries give equal text."""
         return {
             "key": self.key,
             "request_hash": self.request_hash,
@@ -133,7 +134,7 @@ class CacheEntry:
             "endpoint": self.endpoint,
             "model": self.model,
             "trial": self.trial,
-            "request": self.request,
+            "request": json.loads(json.dumps(plain(self.request), sort_keys=True)),
             "answer": {"text": self.text, "finish_reason": self.finish_reason},
             "provenance": {
                 "created": self.created,

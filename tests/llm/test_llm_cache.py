@@ -14,7 +14,7 @@ from pytest_memeval.documents.problems import DocumentError
 from pytest_memeval.llm.cache import AnswerCache, DimensionMismatch
 from pytest_memeval.llm.cache_entry import CacheEntry, ChatRequest
 from pytest_memeval.llm.cache_file import CacheError, CacheWarning
-from pytest_memeval.llm.export import export_jsonl, import_jsonl, read_jsonl
+from pytest_memeval.llm.export import export_jsonl, import_jsonl, read_jsonl, write_jsonl
 from pytest_memeval.llm.protocol import ChatReply, Usage
 
 THEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -207,6 +207,35 @@ def test_f12_an_empty_file_and_one_left_by_a_killed_start_are_laid_out(
     assert not recwarn.list
 
 
+@pytest.mark.filterwarnings("ignore::pytest_memeval.llm.cache_file.CacheWarning")
+@pytest.mark.parametrize("damaged", [False, True])
+def test_f12_many_openers_at_once_lay_the_file_out_or_set_it_aside_once(tmp_path: Path, damaged: bool) -> None:
+    for attempt in range(15):
+        path = tmp_path / f"{attempt}.sqlite"
+        if damaged:
+            path.write_bytes(b"not a database" * 1000)
+        barrier = threading.Barrier(6)
+        failures: list[BaseException] = []
+
+        def work(number: int, path: Path = path, barrier: threading.Barrier = barrier) -> None:
+            try:
+                with AnswerCache(path) as cache:
+                    barrier.wait()
+                    cache.put(entry(f"{number}"))
+            except BaseException as error:
+                failures.append(error)  # noqa: B023 - joined within the iteration
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert len(list(tmp_path.glob(f"{attempt}.sqlite.damaged-*"))) == damaged
+        with AnswerCache(path) as cache:
+            assert len(cache) == 6
+
+
 def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
     with AnswerCache(path) as cache:
@@ -265,6 +294,8 @@ def test_export_is_sorted_repeatable_and_comes_back_whole(tmp_path: Path) -> Non
     with AnswerCache(tmp_path / "a.sqlite") as first, AnswerCache(tmp_path / "b.sqlite") as second:
         first.put_many(entries)
         assert export_jsonl(first, tmp_path / "a.jsonl") == 700
+        write_jsonl(tmp_path / "c.jsonl", entries)
+        assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "c.jsonl").read_bytes()
         done = import_jsonl(second, tmp_path / "a.jsonl")
         assert (done.added, done.present, done.skipped) == (700, 0, ())
         second.put_many(reversed(entries))  # type: ignore[arg-type]

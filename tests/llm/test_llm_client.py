@@ -136,6 +136,16 @@ def test_a_model_outlives_its_event_loop(chat_server: ChatServer) -> None:
         assert asyncio.run(model.complete(ASK, stage="s")).text == "[]"
 
 
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert ask(model_on(chat_server)).attempts == 1
+
+
 def test_connections_are_kept_and_shared(chat_server: ChatServer) -> None:
     model = model_on(chat_server)
 
