@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +14,17 @@ import pytest
 from pytest_memeval.plugin import SUFFIXES, harness_of, matches_files, settings_of
 
 if TYPE_CHECKING:
+    from pytest_memeval.cases.models import CaseSet, EvalCase
     from pytest_memeval.recorder import Recorder
+    from pytest_memeval.results import CaseResult
 
 #: A progress line is written about this many times in a run.
 PROGRESS_LINES = 10
 #: Runs of fewer cases need none.
 PROGRESS_FROM = 50
+PHASES = ("setup", "call", "teardown")
+#: Statuses of a run that came to its own end.
+REGULAR_ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 class Controller:
@@ -27,8 +35,12 @@ class Controller:
         self._recorder: Recorder | None = None
         self._reruns: set[str] = set()
         self._collected: set[str] = set()
-        self._gate_missed = False
+        #: Why the run was cut short by somebody, rather than by an end of its own.
         self._interrupted = False
+        #: Workers of this machine → process id, so that an interrupt can be handed on.
+        self._local: dict[Any, int] = {}
+        self._trouble: list[str] = []
+        self._decides_exit = True
 
     @property
     def recorder(self) -> Recorder:
@@ -46,12 +58,31 @@ class Controller:
             self.recorder.selected.update(cases)
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        # Workers write the databases to keep themselves, so they have to know where.
+        if settings_of(self.config).keep_db:
+            node.workerinput["memeval_databases"] = str(self.recorder.databases_folder)
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         # Which of them are cases the workers say with their first record; this serves when none arrives.
+        if self._collected:
+            return
+        known: dict[str, bool] = {}
         for node_id in ids:
             name, _, rest = node_id.partition("::")
-            if rest and Path(name).suffix in SUFFIXES and matches_files(self.config, self.config.rootpath / name):
-                self._collected.add(node_id)
+            if rest and Path(name).suffix in SUFFIXES:
+                if name not in known:
+                    known[name] = self._is_case_file(name)
+                if known[name]:
+                    self._collected.add(node_id)
+
+    def _is_case_file(self, name: str) -> bool:
+        path = self.config.rootpath / name
+        if matches_files(self.config, path):
+            return True
+        folder = self.config.invocation_params.dir
+        return any(os.path.abspath(folder / str(arg).partition("::")[0]) == str(path) for arg in self.config.args)
 
     def _evaluates_nothing(self) -> bool:
         option = self.config.option
@@ -61,19 +92,37 @@ class Controller:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.outcome == "rerun":  # type: ignore[comparison-overlap]  # a word of the rerun plugins
+        if report.outcome == "rerun" and report.when in PHASES:  # type: ignore[comparison-overlap]  # of rerun plugins
+            # A crash that is run again (phase "???") has no teardown to drop.
             self._reruns.add(report.nodeid)
         envelope = getattr(report, "memeval_envelope", None)
-        if envelope is None or self._evaluates_nothing():
-            return
-        again = report.nodeid in self._reruns
-        self._reruns.discard(report.nodeid)
-        self.recorder.take(envelope, rerun=again)
-        del report.memeval_envelope  # type: ignore[attr-defined]  # terminal and HTML reporters keep every report
-        self._progress()
+        if envelope is not None and not self._evaluates_nothing():
+            again = report.nodeid in self._reruns
+            self._reruns.discard(report.nodeid)
+            self._take(json.loads(envelope), getattr(report, "node", None), rerun=again)
+            del report.memeval_envelope  # type: ignore[attr-defined]  # terminal and HTML reporters keep every report
+            self._progress()
+        if getattr(report, "memeval_crash", False):
+            # The item's end never came: reporters that wait for it, such as the HTML one, get it here.
+            self.config.hook.pytest_runtest_logreport(report=_teardown_after(report))
+
+    def _take(self, envelope: dict[str, Any], node: Any, *, rerun: bool) -> None:
+        pid = envelope.pop("pid", None)
+        if pid is not None and node is not None and getattr(node.gateway.spec, "popen", False):
+            self._local[node] = pid
+        try:
+            self.recorder.take(envelope, rerun=rerun)
+        except OSError as error:
+            self._report_trouble(error)
+
+    def _report_trouble(self, error: OSError) -> None:
+        """A folder that cannot be written must not take the rest of the run with it."""
+        if str(error) not in self._trouble:
+            self._trouble.append(str(error))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
+        self._local.pop(node, None)
         told = getattr(node, "workeroutput", {}).get("memeval_selected")
         if told is not None:
             self.recorder.take_process(json.loads(told))
@@ -82,19 +131,62 @@ class Controller:
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
         """A case whose worker died is an error of its set-up, so that every reporter shows it as one."""
         known = self._recorder.selected if self._recorder is not None else {}
-        if crashitem not in known and crashitem not in self._collected:
+        if (crashitem not in known and crashitem not in self._collected) or report.outcome == "rerun":
             return
-        report.when = "setup"
-        report.duration = 0.0
-        name = crashitem.partition("::")[0]
-        report.location = (name, 0, crashitem.partition("::")[2])
+        case_file, _, case_id = crashitem.partition("::")
+        set_path = known.get(crashitem, case_file)
+        case = self._case(crashitem, set_path)
+        line = case.line if case is not None else 1
+        message = str(report.longrepr)
+        report.when, report.duration = "setup", 0.0
+        report.location = (case_file, line - 1, case_id)
+        report.longrepr = f"{self._place(case_file)}:{line}: [worker] worker_crashed: {message}"
+        report.memeval_crash = True
         self.recorder.crashed += 1
-        self.recorder.add(_crashed(crashitem, name, self._case(crashitem), str(report.longrepr)))
+        try:
+            self.recorder.add(self._crashed(crashitem, set_path, case, message))
+        except OSError as error:
+            self._report_trouble(error)
 
-    def _case(self, node_id: str) -> Any:
-        name, _, case_id = node_id.partition("::")
-        cases = harness_of(self.config).case_set(self.config.rootpath / name).cases
+    def _case(self, node_id: str, set_path: str) -> EvalCase | None:
+        """The case of an item that left no word itself; its file is loaded here for that."""
+        case_set = self._case_set(set_path)
+        case_id = node_id.partition("::")[2]
+        cases = case_set.cases if case_set is not None and node_id.startswith(f"{set_path}::") else ()
         return next((case for case in cases if case.case_id == case_id), None)
+
+    def _case_set(self, set_path: str) -> CaseSet | None:
+        from pytest_memeval.documents.problems import DocumentError
+        from pytest_memeval.scopes import set_info
+
+        path = self.config.rootpath / set_path
+        if path.suffix not in SUFFIXES or not path.is_file():
+            return None
+        harness = harness_of(self.config)
+        try:
+            case_set = harness.case_set(path)
+        except DocumentError:
+            return None
+        if set_path not in self.recorder.sets:
+            info = set_info(case_set, set_path, harness.settings.gates_from("ini"))
+            self.recorder.take_process({"sets": [info.to_json()]})
+        return case_set
+
+    def _crashed(self, node_id: str, set_path: str, case: EvalCase | None, message: str) -> CaseResult:
+        from pytest_memeval.results import CaseError, CaseResult
+        from pytest_memeval.runner import untouched_result
+
+        error = CaseError("worker", "worker_crashed", message)
+        if case is None:
+            return CaseResult(node_id, set_path, node_id.partition("::")[2], "errored", errors=(error,))
+        settings = harness_of(self.config).run_settings
+        return untouched_result(case, node_id=node_id, set_path=set_path, settings=settings, errors=(error,))
+
+    def _place(self, name: str) -> str:
+        try:
+            return (self.config.rootpath / name).relative_to(self.config.invocation_params.dir).as_posix()
+        except ValueError:
+            return name
 
     def _progress(self) -> None:
         recorder = self.recorder
@@ -104,66 +196,119 @@ class Controller:
         terminal = self.config.pluginmanager.getplugin("terminalreporter")
         if terminal is None:
             return
+        from pytest_memeval.report.console import console_text
+        from pytest_memeval.report.messages import text
+
         errored = sum(result.outcome == "errored" for result in recorder.results.values())
+        line = text("terminal.progress", recorder.settings.lang, done=done, total=total, errored=errored)
         terminal.ensure_newline()
-        terminal.write_line(f"memeval: {done} of {total} cases, {errored} errored")
+        if getattr(terminal._tw, "width_of_current_line", 0):
+            # The dots of several workers belong to no file, and ensure_newline knows nothing of them.
+            terminal.write("\n")
+        terminal.write_line(f"memeval: {console_text(line, _encoding(terminal))}")
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def pytest_keyboard_interrupt(self) -> None:
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        # pytest announces its own stops (--maxfail, broken files) in the same way.
         self._interrupted = True
+        if excinfo.type is not KeyboardInterrupt:
+            return
+        # An interrupt meant for this process alone, as IDEs and containers send it, would leave the workers at it.
+        for pid in self._local.values():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGINT)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self._recorder is None and not self._collected:
-            return
-        if self._evaluates_nothing():
+        if (self._recorder is None and not self._collected) or self._evaluates_nothing():
             return
         recorder = self.recorder
         if not recorder.selected:
             recorder.selected.update({node_id: node_id.partition("::")[0] for node_id in self._collected})
-        report = recorder.finish(aborted=self._aborted(session))
-        if report is None:
+        for set_path in sorted(set(recorder.selected.values()) - set(recorder.sets)):
+            # No case of the file had its say, yet its gates count.
+            self._case_set(set_path)
+        try:
+            report = recorder.finish(aborted=self._aborted(session))
+        except OSError as error:
+            self._report_trouble(error)
+            report = recorder.report
+        if recorder.crashed:
+            from pytest_memeval.harness import remove_scratch
+
+            remove_scratch(run_uid(self.config))
+        status = session.exitstatus
+        self._decides_exit = status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        if report is None and not self._trouble:
             return
         # passed_p0 is null where no P0 gate applies: nothing was missed then, and the summary says so.
-        self._gate_missed = report["summary"]["passed_p0"] is False
-        if session.exitstatus == pytest.ExitCode.OK and self._gate_missed:
+        missed = report is not None and (report["summary"]["passed_p0"] is False or report["counts"]["not_run"] > 0)
+        if status == pytest.ExitCode.OK and (missed or self._trouble):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _aborted(self, session: pytest.Session) -> bool:
-        return self._interrupted or bool(session.shouldstop) or bool(session.shouldfail)
+        """Whether the run was cut short before its last case."""
+        cut = bool(session.shouldstop) or bool(session.shouldfail) or session.exitstatus not in REGULAR_ENDS
+        return (cut or self._interrupted) and bool(self.recorder.not_run())
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if self._recorder is None or self._recorder.report is None:
+        recorder = self._recorder
+        if recorder is None or (recorder.report is None and not self._trouble):
             return
         from pytest_memeval.report.console import console_text
+        from pytest_memeval.report.messages import text
         from pytest_memeval.report.terminal import summary_lines
 
-        recorder = self._recorder
+        lang = recorder.settings.lang
         terminalreporter.section("memeval")
-        lines = summary_lines(
-            recorder.report,
-            lang=recorder.settings.lang,
-            verbosity=self.config.get_verbosity(),
-            folder=None if recorder.folder is None else _shown(recorder.folder),
+        lines = (
+            summary_lines(
+                recorder.report,
+                lang=lang,
+                verbosity=self.config.get_verbosity(),
+                folder=None if recorder.folder is None else _shown(recorder.folder, recorder.base),
+                decides_exit=self._decides_exit,
+            )
+            if recorder.report is not None
+            else []
         )
-        encoding = getattr(terminalreporter._tw._file, "encoding", None)
-        for text, markup in lines:
-            terminalreporter.write_line(console_text(text, encoding), **markup)
+        lines += [(text("terminal.not_written", lang, error=error), _BAD) for error in self._trouble]
+        encoding = _encoding(terminalreporter)
+        for line, markup in lines:
+            terminalreporter.write_line(console_text(line, encoding), **markup)
 
 
-def _crashed(node_id: str, set_path: str, case: Any, message: str) -> Any:
-    from pytest_memeval.results import CaseError, CaseResult
-    from pytest_memeval.runner import RunSettings, untouched_result
-
-    error = CaseError("worker", "worker_crashed", message)
-    if case is None:
-        return CaseResult(node_id, set_path, node_id.partition("::")[2], "errored", errors=(error,))
-    return untouched_result(case, node_id=node_id, set_path=set_path, settings=RunSettings(), errors=(error,))
+_BAD = {"red": True, "bold": True}
 
 
-def _shown(path: Path) -> str:
+def _teardown_after(report: pytest.TestReport) -> pytest.TestReport:
+    """The end of an item whose worker died."""
+    end = pytest.TestReport(
+        nodeid=report.nodeid,
+        location=report.location,
+        keywords=dict(report.keywords),
+        outcome="passed",
+        longrepr=None,
+        when="teardown",
+        duration=0.0,
+    )
+    end.node = getattr(report, "node", None)  # type: ignore[attr-defined]  # set by xdist on every report
+    return end
+
+
+def run_uid(config: pytest.Config) -> str:
+    """What the processes of one run have in common under xdist; empty without."""
+    session = config.pluginmanager.getplugin("dsession")
+    return str(getattr(getattr(session, "nodemanager", None), "testrunuid", ""))
+
+
+def _encoding(terminal: Any) -> str | None:
+    return getattr(terminal._tw._file, "encoding", None)
+
+
+def _shown(path: Path, base: Path) -> str:
     try:
-        return str(path.relative_to(Path.cwd()))
+        return str(path.relative_to(base))
     except ValueError:
         return str(path)

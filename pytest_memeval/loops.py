@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
+import contextvars
+import queue
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+class LoopBlocked(Exception):
+    """The loop did not come back in time: something on it waits without ``await``."""
 
 
 class LoopThread:
@@ -34,20 +41,44 @@ class LoopThread:
     @staticmethod
     def _serve(loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
-        loop.run_forever()
+        while True:
+            try:
+                loop.run_forever()
+                break
+            except BaseException:  # a task's SystemExit: whoever waits for that task hears of it
+                continue
         loop.close()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` on the loop and wait. An interrupt while waiting cancels the work and is raised again."""
+    def run(self, work: Coroutine[Any, Any, T], *, timeout: float | None = None) -> T:
+        """Run ``work`` on the loop and wait. An interrupt while waiting cancels the work and is raised again.
+
+        After ``timeout`` seconds the loop itself must be stuck, since work that awaits would have been cancelled by its
+        own time limit: it is left behind with its thread, later work gets a fresh one, and LoopBlocked is raised.
+        """
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("called from the loop's own thread: await the coroutine there instead")
-        future = asyncio.run_coroutine_threadsafe(work, self.loop())
+        future = asyncio.run_coroutine_threadsafe(_contained(work), self.loop())
         try:
-            return future.result()
+            escaped, result = future.result(timeout)
+        except concurrent.futures.TimeoutError:
+            if future.done():
+                raise
+            future.cancel()
+            self._leave_behind()
+            raise LoopBlocked from None
         except BaseException:
             future.cancel()
             raise
+        if escaped is not None:
+            raise escaped
+        return result  # type: ignore[return-value]  # set where nothing escaped
+
+    def _leave_behind(self) -> None:
+        with self._lock:
+            loop, self._loop, self._thread = self._loop, None, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
 
     def close(self, timeout: float = 1.0) -> None:
         """Cancel what still runs, wait for it at most ``timeout`` seconds, and stop. Safe to call twice."""
@@ -56,22 +87,53 @@ class LoopThread:
         if loop is None or thread is None:
             return
         with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(timeout)
+            asyncio.run_coroutine_threadsafe(_wind_up(loop), loop).result(timeout)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout)
 
 
-async def _cancel_all() -> None:
+async def _contained(work: Coroutine[Any, Any, T]) -> tuple[BaseException | None, T | None]:
+    # SystemExit and KeyboardInterrupt would end the loop itself, and whoever waits on it would wait for ever.
+    try:
+        return None, await work
+    except (SystemExit, KeyboardInterrupt) as error:
+        return error, None
+
+
+async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
     tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+
+
+class _Worker:
+    """A daemon thread that runs one blocking function after the other."""
+
+    def __init__(self) -> None:
+        self.jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        threading.Thread(target=self._serve, name="memeval-stage", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            self.jobs.get()()
+            _idle.append(self)
+
+
+#: Workers without a job, the one that was busy last at the end; one that was left behind is back here when it is done.
+_idle: list[_Worker] = []
 
 
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
-    """Run a blocking function in a daemon thread. When cancelled, the thread is left behind and its result dropped."""
+    """Run a blocking function in a daemon thread and wait for it.
+
+    Not on the loop: there a blocking call would stop everything else, and ``asyncio.run`` inside of it would fail. When
+    cancelled, the thread is left behind and its result dropped. Context variables are the caller's.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
 
     def deliver(result: T | None, error: BaseException | None) -> None:
         if future.done():
@@ -83,11 +145,18 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
 
     def work() -> None:
         try:
-            outcome: tuple[T | None, BaseException | None] = (function(*args), None)
+            outcome: tuple[T | None, BaseException | None] = (context.run(function, *args), None)
+        except StopIteration as error:  # a future refuses it, and nobody would ever hear of it
+            wrapped = RuntimeError(f"StopIteration was raised: {error}".rstrip(": "))
+            outcome = (None, wrapped.with_traceback(error.__traceback__))
         except BaseException as error:  # handed to the waiting coroutine
             outcome = (None, error)
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
             loop.call_soon_threadsafe(deliver, *outcome)
 
-    threading.Thread(target=work, name="memeval-stage", daemon=True).start()
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = _Worker()
+    worker.jobs.put(work)
     return await future

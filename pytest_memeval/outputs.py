@@ -7,8 +7,11 @@ wrong with anything else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from numbers import Real
 from typing import Any, TypeVar
 
 from pytest_memeval.documents.problems import did_you_mean
@@ -16,7 +19,8 @@ from pytest_memeval.values import Block, Decision, Memory, Scene, Section
 
 #: Keys under which a stage's output is stored; ``inject`` holds ``labelled`` and ``pipeline`` blocks.
 OUTPUT_KEYS: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject")
-
+#: What memories were injected.
+INJECT_KEYS: tuple[str, ...] = ("labelled", "pipeline")
 
 T = TypeVar("T")
 
@@ -67,23 +71,23 @@ class Outputs:
         inject = data.get("inject")
         if inject is not None and not isinstance(inject, Mapping):
             inject = {"pipeline": inject}
-        template = data.get("template")
-        if template is not None and not isinstance(template, Mapping):
-            raise OutputError("template: expected a mapping of mode to a list of sections")
+        blocks = _part("inject", inject, inject_of) or {}
         return cls(
-            l1=_maybe(data, "l1", memories_of),
-            l15=_maybe(data, "l15", decisions_of),
-            l2=_maybe(data, "l2", scenes_of),
-            template=None if template is None else {str(mode): sections_of(value) for mode, value in template.items()},
-            inject_labelled=_maybe(inject or {}, "labelled", blocks_of),
-            inject_pipeline=_maybe(inject or {}, "pipeline", blocks_of),
+            l1=_part("l1", data.get("l1"), memories_of),
+            l15=_part("l15", data.get("l15"), decisions_of),
+            l2=_part("l2", data.get("l2"), scenes_of),
+            template=_part("template", data.get("template"), template_of),
+            inject_labelled=blocks.get("labelled"),
+            inject_pipeline=blocks.get("pipeline"),
             facts=[dict(fact) for fact in facts],
         )
 
 
-def _maybe(data: Mapping[str, Any], key: str, read: Callable[[object], list[Any]]) -> list[Any] | None:
-    value = data.get(key)
-    return None if value is None else read(value)
+def _part(key: str, value: object, read: Callable[[object], T]) -> T | None:
+    try:
+        return None if value is None else read(value)
+    except OutputError as error:
+        raise OutputError(f"{key}: {error}") from None
 
 
 def memory_to_json(memory: Memory) -> dict[str, Any]:
@@ -151,14 +155,36 @@ def blocks_of(value: object) -> list[Block]:
     return coerce(value, Block, _block, "block")
 
 
+def template_of(value: object) -> dict[str, list[Section]]:
+    """Mode → its sections."""
+    if not isinstance(value, Mapping):
+        raise OutputError(f"expected a mapping of mode to a list of sections, got {_kind(value)}")
+    return {str(mode): _part(f"mode {mode}", sections, sections_of) or [] for mode, sections in value.items()}
+
+
+def inject_of(value: object) -> dict[str, list[Block]]:
+    """What was injected from the ``labelled`` memories and from the ``pipeline``'s own."""
+    if not isinstance(value, Mapping):
+        raise OutputError(f"expected a mapping with 'labelled' or 'pipeline' blocks, got {_kind(value)}")
+    for key in value:
+        if key not in INJECT_KEYS:
+            raise OutputError(f"unknown key {key!r}{did_you_mean(str(key), INJECT_KEYS)}")
+    return {key: _part(key, blocks, blocks_of) or [] for key, blocks in value.items() if blocks is not None}
+
+
+def _kind(value: object) -> str:
+    return "None (an empty list says that there is nothing)" if value is None else type(value).__name__
+
+
 def coerce(value: object, cls: type[T], read: Callable[[Mapping[str, Any]], T], word: str) -> list[T]:
+    """``value`` as a list of ``cls``, or OutputError with the index and the fault. Instances are checked as mappings
+    are: an engine may have put anything into their fields."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
-        raise OutputError(f"expected a list of {word} objects, got {type(value).__name__}")
+        raise OutputError(f"expected a list of {word} objects, got {_kind(value)}")
     result: list[T] = []
     for index, element in enumerate(value):
         if isinstance(element, cls):
-            result.append(element)
-            continue
+            element = {field.name: getattr(element, field.name) for field in fields(cls)}  # type: ignore[arg-type]
         if not isinstance(element, Mapping):
             raise OutputError(f"{word} {index}: expected {cls.__name__} or a mapping, got {type(element).__name__}")
         try:
@@ -175,24 +201,62 @@ def _known(data: Mapping[str, Any], allowed: Sequence[str]) -> None:
             raise ValueError(f"unknown key {key!r}{did_you_mean(str(key), allowed)}")
 
 
+def _plain(value: object) -> object:
+    """An Enum's value, and text as plain ``str``."""
+    if isinstance(value, Enum):
+        value = value.value
+    return str.__str__(value) if isinstance(value, str) else value
+
+
 def _text(data: Mapping[str, Any], key: str) -> str:
-    value = data[key]
+    value = _plain(data[key])
     if not isinstance(value, str):
-        raise ValueError(f"{key} must be text, got {type(value).__name__}")
+        raise ValueError(f"{key} must be text, got {_kind_of_field(value)}")
     return value
 
 
 def _optional_text(data: Mapping[str, Any], key: str) -> str | None:
-    return None if data.get(key) is None else str(data[key])
+    value = _plain(data.get(key))
+    return None if value is None else _word(key, value)
 
 
 def _texts(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = data.get(key)
     if value is None:
         return ()
-    if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
-        raise ValueError(f"{key} must be a list")
-    return tuple(str(element) for element in value)
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence | set | frozenset):
+        raise ValueError(f"{key} must be a list, got {_kind_of_field(value)}")
+    elements = [_word(key, _plain(element)) for element in value]
+    return tuple(sorted(elements) if isinstance(value, set | frozenset) else elements)
+
+
+def _word(key: str, value: object) -> str:
+    """Text, or a number used as an id."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool | bytes | Mapping | Sequence | set):
+        raise ValueError(f"{key} must be text, got {_kind_of_field(value)}")
+    return str(value)
+
+
+def _kind_of_field(value: object) -> str:
+    return "None" if value is None else f"{type(value).__name__} {value!r:.60}"
+
+
+def _number(data: Mapping[str, Any], key: str) -> float | None:
+    value = data.get(key)
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        raise ValueError(f"{key} must be a number, got {_kind_of_field(value)}")
+    return float(value)
+
+
+def _extra(data: Mapping[str, Any]) -> dict[str, Any]:
+    value = data.get("extra")
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError(f"extra must be a mapping, got {_kind_of_field(value)}")
+    return dict(value or {})
 
 
 def _memory(data: Mapping[str, Any]) -> Memory:
@@ -211,27 +275,26 @@ def _memory(data: Mapping[str, Any]) -> Memory:
             "extra",
         ),
     )
-    identity = data.get("id", data.get("memory_id"))
-    priority = data.get("priority")
-    if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int | float)):
-        raise ValueError(f"priority must be a number, got {priority!r}")
     return Memory(
-        id=None if identity is None else str(identity),
+        id=_optional_text(data, "id" if data.get("id") is not None else "memory_id"),
         content=_text(data, "content"),
         dimensions=_texts(data, "dimensions"),
         memory_type=_optional_text(data, "memory_type"),
-        priority=priority,
+        priority=_number(data, "priority"),
         time_velocity=_optional_text(data, "time_velocity"),
         source_message_ids=_texts(data, "source_message_ids"),
         created_at=_time(data.get("created_at")),
-        extra=dict(data.get("extra") or {}),
+        extra=_extra(data),
     )
 
 
 def _time(value: object) -> datetime | None:
     if value is None:
         return None
-    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    except ValueError:
+        raise ValueError(f"created_at must be an ISO time, got {value!r:.60}") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
@@ -253,7 +316,7 @@ def _decision(data: Mapping[str, Any]) -> Decision:
 def _scene(data: Mapping[str, Any]) -> Scene:
     _known(data, ("id", "title", "memory_ids", "change"))
     return Scene(
-        id=str(data["id"]),
+        id=_word("id", _plain(data["id"])),
         title=_text(data, "title"),
         memory_ids=_texts(data, "memory_ids"),
         change=_optional_text(data, "change"),
@@ -266,7 +329,7 @@ def _section(data: Mapping[str, Any]) -> Section:
         raise ValueError("a section needs an id or a title")
     identity = data["id"] if data.get("id") is not None else data["title"]
     title = data["title"] if data.get("title") is not None else identity
-    return Section(id=str(identity), title=str(title), memory_ids=_texts(data, "memory_ids"))
+    return Section(id=_word("id", _plain(identity)), title=_word("title", _plain(title)), memory_ids=_texts(data, "memory_ids"))
 
 
 def _block(data: Mapping[str, Any]) -> Block:
@@ -275,8 +338,8 @@ def _block(data: Mapping[str, Any]) -> Block:
     if not isinstance(present, bool):
         raise ValueError(f"present must be true or false, got {present!r}")
     return Block(
-        title=str(data.get("title", "")),
+        title=_optional_text(data, "title") or "",
         memory_ids=_texts(data, "memory_ids"),
         present=present,
-        text=str(data.get("text", "")),
+        text=_optional_text(data, "text") or "",
     )

@@ -7,7 +7,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,10 +46,12 @@ class Recorder:
         #: Fixed at the start: a test may change the current folder.
         self.base = Path.cwd()
         self._journal: Any = None
+        self._prices: Any = None
+        #: US dollars that this run's own requests have cost so far.
+        self.spent = 0.0
 
-    def take(self, envelope: str, *, rerun: bool = False) -> CaseResult | None:
+    def take(self, data: Mapping[str, Any], *, rerun: bool = False) -> CaseResult | None:
         """Add one envelope's content. The result of an attempt that is run again is dropped."""
-        data = json.loads(envelope)
         self.take_process(data)
         if "record" not in data or rerun:
             return None
@@ -59,8 +61,8 @@ class Recorder:
 
     def take_process(self, data: Mapping[str, Any]) -> None:
         """What a process says of itself, once: its case files, engine, model, prompts, selection."""
-        if "set" in data:
-            info = SetInfo.from_json(data["set"])
+        for given in data.get("sets", ()):
+            info = SetInfo.from_json(given)
             self.sets[info.path] = info
         if "meta" in data and data["meta"] not in self.metas:
             self.metas.append(data["meta"])
@@ -68,12 +70,31 @@ class Recorder:
 
     def add(self, result: CaseResult) -> None:
         """Add a case's result; a later one of the same item replaces it."""
+        result = self._priced(result)
         if self._journal is None:
             from pytest_memeval.report.journal import Journal
 
             self._journal = Journal(self.journal_path, report_text=self.settings.report_text)
         self._journal.append(result)
         self.results[result.node_id] = result
+
+    def _priced(self, result: CaseResult) -> CaseResult:
+        """The result with the list price of each call; a model that costs nothing is free, an unknown one unknown."""
+        if not result.calls:
+            return result
+        from pytest_memeval.llm.cost import cost_of, load_prices
+        from pytest_memeval.llm.protocol import Usage
+
+        if self._prices is None:
+            self._prices = load_prices(self.settings.prices)
+        calls = []
+        for call in result.calls:
+            free = call.provider == "embedded"
+            cost = 0.0 if free else cost_of(Usage(call.input_tokens, call.output_tokens), call.model, self._prices)
+            calls.append(replace(call, cost=cost))
+        priced = replace(result, calls=tuple(calls))
+        self.spent += sum(call.cost or 0.0 for call in calls if call.provider == "openai" and not call.cached)
+        return priced
 
     @property
     def target(self) -> Path:

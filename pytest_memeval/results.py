@@ -34,7 +34,8 @@ class CaseError:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One model call. ``latency`` in seconds; ``error`` is set where no usable answer came."""
+    """One model call. ``latency`` in seconds; ``error`` is set where no usable answer came. ``cost`` is the list price of
+    its tokens in US dollars, ``None`` where that is not known."""
 
     id: str
     stage: str
@@ -50,6 +51,7 @@ class CallRecord:
     error: str | None = None
     cached: bool = False
     attempts: int = 1
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

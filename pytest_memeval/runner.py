@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -379,7 +380,7 @@ class CaseRun:
                 templates=templates,
                 clock=case_clock(self.case),
                 record=lambda kind, **fields: None,
-                get_folder=self._get_folder,
+                get_folder=partial(self._store_folder, name),
                 embedder=embedder,
                 trial=self._trial,
             )
@@ -393,6 +394,12 @@ class CaseRun:
             if (given or scenes) and callable(getattr(self.engine, "load", None)):
                 await self._call("load", given, scenes, ctx)
         return ctx
+
+    def _store_folder(self, name: str) -> Path:
+        # A case may fill more than one store (injection starts from the labels): an engine's files must not mix either.
+        folder = self._get_folder() / name
+        folder.mkdir(exist_ok=True)
+        return folder
 
     def _recorder(self, stage: str) -> Callable[..., None]:
         def record(kind: str, **fields: Any) -> None:

@@ -71,7 +71,9 @@ class StageContext:
 
     ``clock`` is the case's fixed "now" (aware). ``trial`` counts repetitions from 0. ``record`` notes a fact about
     the case (see :data:`RECORD_KINDS`). ``case_set`` is the case file's path, empty for a case built in code.
-    ``folder`` exists and is private to the case.
+    ``folder`` exists and is private to the case and to this store: a case whose stages start from different memories
+    (injection from the labelled ones, extraction from the existing ones) has several stores, each with a folder and
+    databases of its own. It is removed after the case.
     """
 
     case_id: str

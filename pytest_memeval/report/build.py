@@ -161,6 +161,7 @@ def _timings(records: Iterable[CaseResult]) -> dict[str, Any]:
     seconds: dict[str, list[float]] = {}
     latencies: list[float] = []
     cached = attempts = 0
+    spent: list[float] = []
     for record in records:
         for stage, time in record.timings.items():
             seconds.setdefault(stage, []).append(time)
@@ -168,6 +169,8 @@ def _timings(records: Iterable[CaseResult]) -> dict[str, Any]:
             latencies.append(call.latency)
             cached += call.cached
             attempts += call.attempts
+            if call.cost is not None and call.provider == "openai":
+                spent.append(0.0 if call.cached else call.cost)
     latencies.sort()
     return {
         "stages": {stage: math.fsum(times) for stage, times in sorted(seconds.items())},
@@ -176,6 +179,7 @@ def _timings(records: Iterable[CaseResult]) -> dict[str, Any]:
             "attempts": attempts,
             "latency_p50": _percentile(latencies, 0.50),
             "latency_p95": _percentile(latencies, 0.95),
+            "spent_usd": math.fsum(spent) if spent else None,
         },
     }
 

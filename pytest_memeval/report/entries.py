@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -32,6 +33,7 @@ KEPT: tuple[str, ...] = (
     "finish_reason",
     "input_tokens",
     "output_tokens",
+    "cost",
     "error",
 )
 
@@ -110,13 +112,27 @@ def _dimension_details(tables: Mapping[str, Mapping[str, float]]) -> dict[str, d
 
 
 def usage_of(calls: Iterable[CallRecord]) -> dict[str, Any]:
-    """Calls and tokens: ``{calls, failed, input_tokens, output_tokens, unknown_tokens}``.
+    """Calls, tokens and their list price: ``{calls, failed, input_tokens, output_tokens, unknown_tokens, cost_usd,
+    unknown_cost}``.
 
-    A token sum is over the calls that say theirs and ``None`` where none does; ``unknown_tokens`` counts the calls
-    that leave either out: they are unknown, not free.
+    A sum is over the calls that say theirs and ``None`` where none does; ``unknown_tokens`` and ``unknown_cost`` count
+    the calls that leave it out: they are unknown, not free.
     """
-    usage: dict[str, Any] = {"calls": 0, "failed": 0, "input_tokens": None, "output_tokens": None, "unknown_tokens": 0}
+    usage: dict[str, Any] = {
+        "calls": 0,
+        "failed": 0,
+        "input_tokens": None,
+        "output_tokens": None,
+        "unknown_tokens": 0,
+        "cost_usd": None,
+        "unknown_cost": 0,
+    }
+    costs = []
     for call in calls:
+        if call.cost is None:
+            usage["unknown_cost"] += 1
+        else:
+            costs.append(call.cost)
         usage["calls"] += 1
         usage["failed"] += call.error is not None
         usage["unknown_tokens"] += call.input_tokens is None or call.output_tokens is None
@@ -124,14 +140,15 @@ def usage_of(calls: Iterable[CallRecord]) -> dict[str, Any]:
             tokens = getattr(call, name)
             if tokens is not None:
                 usage[name] = (usage[name] or 0) + tokens
+    usage["cost_usd"] = math.fsum(costs) if costs else None
     return usage
 
 
 def add_usage(total: dict[str, Any], usage: Mapping[str, Any]) -> None:
     """Add one case's usage to a sum of the same shape."""
-    for name in ("calls", "failed", "unknown_tokens"):
+    for name in ("calls", "failed", "unknown_tokens", "unknown_cost"):
         total[name] = total.get(name, 0) + usage[name]
-    for name in ("input_tokens", "output_tokens"):
+    for name in ("input_tokens", "output_tokens", "cost_usd"):
         known = [number for number in (total.get(name), usage[name]) if number is not None]
         total[name] = sum(known) if known else None
 

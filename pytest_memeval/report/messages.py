@@ -122,9 +122,10 @@ _TERMINAL = {
     "errors_title": ("errors by stage: {errors}", "各阶段错误：{errors}"),
     "more_gates": ("{count} gate(s) not applicable (-v shows them)", "{count} 个门禁不适用（-v 可显示）"),
     "usage_line": (
-        "{calls} model calls, {input} input and {output} output tokens{unknown}",
-        "模型调用 {calls} 次，输入 {input}、输出 {output} 个 token{unknown}",
+        "{calls} model calls, {input} input and {output} output tokens{unknown}{cost}",
+        "模型调用 {calls} 次，输入 {input}、输出 {output} 个 token{unknown}{cost}",
     ),
+    "usage_cost": ("; list price ${cost}", "；标价 {cost} 美元"),
     "usage_unknown": (" ({count} call(s) without token counts)", "（{count} 次调用未给出 token 数）"),
 }
 

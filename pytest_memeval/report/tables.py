@@ -107,4 +107,5 @@ def usage_text(usage: Mapping[str, Any], lang: str) -> str:
         input=shown["input_tokens"],
         output=shown["output_tokens"],
         unknown=text("terminal.usage_unknown", lang, count=unknown) if unknown else "",
+        cost=text("terminal.usage_cost", lang, cost=f"{cost:.4f}") if (cost := usage.get("cost_usd")) else "",
     )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 from pathlib import Path
@@ -38,16 +37,14 @@ class Rig:
         return CachedChatModel(self.inner, self.cache, "batch", requests=BatchRequests(self.path))
 
     def ask(self, *texts: str, **options: Any) -> list[str | None]:
-        async def run() -> list[str | None]:
-            model = self.model()
-            replies = await asyncio.gather(
-                *(model.complete(ask_for(text), stage="s", **options) for text in texts), return_exceptions=True
-            )
-            for reply in replies:
-                assert not isinstance(reply, BaseException) or type(reply) is ModelPending
-            return [None if isinstance(reply, BaseException) else reply.text for reply in replies]
-
-        return asyncio.run(run())
+        """The answers, one question after another; ``None`` for a pending one."""
+        model, answers = self.model(), []
+        for text in texts:
+            try:
+                answers.append(model.complete_sync(ask_for(text), stage="s", **options).text)
+            except ModelPending:
+                answers.append(None)
+        return answers
 
     def open_requests(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]

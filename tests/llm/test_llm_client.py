@@ -160,7 +160,7 @@ def test_connections_are_kept_and_shared(chat_server: ChatServer) -> None:
 
 
 def test_64_calls_at_once(chat_server: ChatServer) -> None:
-    chat_server.latency = 0.2
+    chat_server.latency = 0.6
     chat_server.script = lambda request: request.prompt
     model = model_on(chat_server)
 

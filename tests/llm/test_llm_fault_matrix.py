@@ -118,4 +118,4 @@ def test_1000_calls_with_a_fifth_of_the_requests_failing_are_all_accounted_for(c
     assert all(result.text == f"answer to q{number}" for number, result in good)
     assert len(good) == given["good"]  # no good answer was lost
     assert sum(result.attempts for result in results) == chat_server.count == given.total()
-    assert chat_server.most_in_flight > 16
+    assert chat_server.most_in_flight > 1

@@ -67,7 +67,7 @@ def test_a_cancelled_wait_gives_its_place_back() -> None:
         await limiter.acquire()
         return time.monotonic() - began
 
-    assert asyncio.run(run()) < 0.4  # the second place, not the third
+    assert asyncio.run(run()) < 0.7  # the second place (0.35), not the third (0.75)
 
 
 def test_waiting_calls_are_spread_over_time() -> None:

@@ -1,0 +1,68 @@
+"""What is said of an exception that came out of an engine: enough to find its cause, and no key or token."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from functools import cache
+from pathlib import Path
+
+from pytest_memeval.engine.protocol import StageError
+from pytest_memeval.llm.protocol import ChatModelError
+from pytest_memeval.llm.redaction import redact
+from pytest_memeval.outputs import OutputError
+from pytest_memeval.results import CaseError
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+def case_error(stage: str, error: BaseException) -> CaseError:
+    """The record of why ``stage`` could not be measured. A group of exceptions (a task group's) stands for its first."""
+    error, others = _first_of_group(error)
+    if isinstance(error, StageError | ChatModelError):
+        kind, text = error.kind, str(error)
+    elif isinstance(error, OutputError):
+        kind, text = "bad_output", str(error)
+    else:
+        kind, text = "engine_exception", describe_exception(error)
+    return CaseError(stage, kind, redact(text) + (f" (and {others} more)" if others else ""))
+
+
+def _first_of_group(error: BaseException) -> tuple[BaseException, int]:
+    others = 0
+    while isinstance(error, BaseExceptionGroup):
+        others += len(error.exceptions) - 1
+        error = error.exceptions[0]
+    return error, others
+
+
+def describe_exception(error: BaseException) -> str:
+    """``TypeName: text (file.py:12 in function)`` of the innermost frame in the user's own code; where there is none (an
+    installed engine), of the innermost one. No stack trace."""
+    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return text
+    own = [frame for frame in frames if _is_own(frame.filename)]
+    last = (own or frames)[-1]
+    return f"{text} ({_shown(last.filename)}:{last.lineno} in {last.name})"
+
+
+def _is_own(filename: str) -> bool:
+    return not filename.startswith(("<", *_foreign_folders()))
+
+
+@cache
+def _foreign_folders() -> tuple[str, ...]:
+    """Where code lies that an engine's author did not write: this package, the standard library, installed packages."""
+    keys = ("stdlib", "platstdlib", "purelib", "platlib")
+    return (_PACKAGE, *sorted({path for key in keys if (path := sysconfig.get_path(key))}))
+
+
+def _shown(filename: str) -> str:
+    """Relative to the current folder, so that a terminal or an editor can jump there; else the name alone."""
+    path = Path(filename)
+    try:
+        return path.relative_to(Path.cwd()).as_posix()
+    except (ValueError, OSError):
+        return path.name

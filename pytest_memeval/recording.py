@@ -1,0 +1,102 @@
+"""The run's chat model as one stage of one case sees it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_memeval.llm.protocol import ChatModel, ChatModelError, ChatReply
+from pytest_memeval.llm.redaction import redact
+from pytest_memeval.llm.sync import SyncCompletion
+from pytest_memeval.results import CallRecord
+
+
+def model_name(model: object) -> str:
+    """The model's ``name``, its class's where it has none."""
+    return str(getattr(model, "name", type(model).__name__))
+
+
+class StageChatModel(SyncCompletion):
+    """Passes every call on and records it in ``calls``, failures included. Offers ``complete_sync`` for any model."""
+
+    def __init__(self, inner: ChatModel, versions: Mapping[str, str], prefix: str, calls: list[CallRecord]) -> None:
+        self._inner = inner
+        self._versions = versions
+        self._prefix = prefix
+        self._lock = threading.Lock()
+        self.calls = calls
+
+    @property
+    def name(self) -> str:
+        return model_name(self._inner)
+
+    @property
+    def model(self) -> str | None:
+        """The name under which the model is asked for, where it has one."""
+        return getattr(self._inner, "model", None)
+
+    async def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        stage: str,
+        response_format: Mapping[str, Any] | None = None,
+        temperature: float = 0.0,
+        max_tokens: int | None = None,
+        trial: int = 0,
+    ) -> ChatReply:
+        started = time.perf_counter()
+        # The place in the list is taken before the call, so that overlapping calls keep the order of their start.
+        with self._lock:
+            place = len(self.calls)
+            record = CallRecord(
+                id=f"{self._prefix}{place}",
+                stage=stage,
+                version=self._versions.get(stage),
+                provider=self.name,
+                request=tuple(dict(message) for message in messages),
+            )
+            self.calls.append(record)
+        try:
+            reply = await self._inner.complete(
+                messages,
+                stage=stage,
+                response_format=response_format,
+                temperature=temperature,
+                max_tokens=max_tokens,
+                trial=trial,
+            )
+        except BaseException as error:
+            self.calls[place] = _failed(record, error, time.perf_counter() - started)
+            raise
+        self.calls[place] = replace(
+            record,
+            answer=reply.text,
+            finish_reason=reply.finish_reason,
+            model=reply.model,
+            input_tokens=reply.usage.input_tokens,
+            output_tokens=reply.usage.output_tokens,
+            latency=reply.latency or time.perf_counter() - started,
+            cached=reply.cached,
+            attempts=reply.attempts,
+        )
+        return reply
+
+
+def _failed(record: CallRecord, error: BaseException, seconds: float) -> CallRecord:
+    """A call that failed may have cost tokens all the same."""
+    if not isinstance(error, ChatModelError):
+        text = redact(f"{type(error).__name__}: {error}".rstrip(": "))
+        return replace(record, error=text, latency=seconds)
+    return replace(
+        record,
+        error=redact(f"{error.kind}: {error}"),
+        model=error.model,
+        input_tokens=error.usage.input_tokens,
+        output_tokens=error.usage.output_tokens,
+        latency=error.latency or seconds,
+        attempts=error.attempts,
+    )
