@@ -10,6 +10,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,10 @@ FORMULAS: Mapping[str, tuple[str, str]] = {
     "l1.total_tp": ("Σ TP", ""),
     "l1.total_fp": ("Σ FP", ""),
     "l1.total_fn": ("Σ FN", ""),
-    "l1.dropped_labels": ("predicted labels that the registry does not know", "also FP with `memeval_unknown_label = fp`"),
+    "l1.dropped_labels": (
+        "predicted labels that the registry does not know",
+        "also FP with `memeval_unknown_label = fp`",
+    ),
     "l1.invalid_items": ("items of a model's answer that had to be dropped", ""),
     "l1.near_misses": ("unmatched pairs with a similarity from 0.3 to the threshold", ""),
     "l15.action_accuracy": ("right actions / labelled actions", "no decision, or an unreached memory, is wrong"),
@@ -77,8 +81,14 @@ FORMULAS: Mapping[str, tuple[str, str]] = {
     ),
     "l15.bad_decisions": ("unknown actions, invented ids, second decisions for one memory", ""),
     "l15.unreached": ("labelled actions whose memory was not extracted", ""),
-    "l2.section_hit_rate": ("labelled (mode, memory) pairs in their section / labelled pairs", "an unreached memory is a miss"),
-    "l2.section_miss_rate": ("labelled pairs in no section / labelled pairs", "in a wrong section only: neither hit nor miss"),
+    "l2.section_hit_rate": (
+        "labelled (mode, memory) pairs in their section / labelled pairs",
+        "an unreached memory is a miss",
+    ),
+    "l2.section_miss_rate": (
+        "labelled pairs in no section / labelled pairs",
+        "in a wrong section only: neither hit nor miss",
+    ),
     "l2.section_misentry_rate": (
         "placements that are not an expected one / placements",
         "memories that the store held before count on neither side",
@@ -99,10 +109,16 @@ FORMULAS: Mapping[str, tuple[str, str]] = {
     "l2.scene_count_ratio": ("scenes made / scenes labelled", "1: as many as labelled"),
     "l2.memories_per_scene": ("memories in scenes / scenes made", ""),
     "l2.unreached": ("labelled memories without a place in the store", ""),
-    "inject.inject_hit_rate": ("present blocks with a referenced memory / present blocks", "null without a present block"),
+    "inject.inject_hit_rate": (
+        "present blocks with a referenced memory / present blocks",
+        "null without a present block",
+    ),
     "inject.reference_coverage": ("distinct referenced memories in a present block / referenced memories", ""),
     "inject.pipeline_hit_rate": ("as `inject_hit_rate`, on the pipeline's own memories", ""),
-    "inject.pipeline_coverage": ("as `reference_coverage`, on the pipeline's own memories", "an unreached one is not covered"),
+    "inject.pipeline_coverage": (
+        "as `reference_coverage`, on the pipeline's own memories",
+        "an unreached one is not covered",
+    ),
     "search.ndcg": ("DCG@k / ideal DCG@k, discount log2(i + 1)", "one name per cut-off: `search.ndcg@10`"),
     "search.mrr": ("mean of 1 / rank of the first relevant hit", "0 without one"),
     "search.recall": ("relevant among the first k / relevant", "one name per cut-off"),
@@ -186,7 +202,15 @@ def metrics_table(section: str) -> str:
     for spec in metrics_of(section):
         formula, edge = FORMULAS[spec.path]
         rows.append(
-            (metric_name(spec), formula, metric_range(spec), better[spec.better], edge, INTERVALS[spec.kind], spec.stage)
+            (
+                metric_name(spec),
+                formula,
+                metric_range(spec),
+                better[spec.better],
+                edge,
+                INTERVALS[spec.kind],
+                spec.stage,
+            )
         )
     return table(("metric", "formula", "range", "better", "edges", "interval", "stage"), rows)
 
@@ -264,7 +288,7 @@ def sentence(text: str) -> str:
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options_table,
     "shared-options": shared_options_table,
-    **{f"metrics-{section}": lambda section=section: metrics_table(section) for section in ("l1", "l15", "l2", "inject", "search")},
+    **{f"metrics-{section}": partial(metrics_table, section) for section in ("l1", "l15", "l2", "inject", "search")},
     "default-gates": default_gates,
     "file-keys": lambda: fields_table(tables.CASE_FILE.fields),
     "meta-keys": lambda: fields_table(tables.META.fields),
@@ -278,7 +302,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "inject-keys": lambda: fields_table(tables.EXPECTED_INJECT.fields),
     "search-keys": lambda: fields_table(tables.SEARCH_ENTRY.fields),
     "commands": commands,
-}  # fmt: skip
+}
 
 
 def fill(page: Path, text: str) -> str:

@@ -11,23 +11,46 @@ from typing import Any
 
 from pytest_memeval import __version__
 
+#: Formats that have a JSON Schema.
+SCHEMAS = ("cases", "predictions", "report", "registry", "template")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a sub-command. Returns 0, 1 (something was found or missed) or 2 (an input cannot be used)."""
+    words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    unknown = _unknown_command(parser, words)
+    if unknown is not None:
+        _say(unknown, sys.stderr)
+        return 2
+    arguments = parser.parse_args(words)
     command: Callable[[argparse.Namespace], int] = arguments.command
+    from pytest_memeval.assets.prompts import PromptError
     from pytest_memeval.documents.problems import DocumentError
     from pytest_memeval.report.reader import ReportError
     from pytest_memeval.settings import SettingsError
 
     try:
         return command(arguments)
-    except (DocumentError, ReportError, SettingsError) as error:
+    except (DocumentError, ReportError, SettingsError, PromptError) as error:
         _say(str(error), sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of a pipe went away
         return 1
+    except OSError as error:
+        _say(f"{error.filename or 'memeval'}: {error.strerror or error}", sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _unknown_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
+    from pytest_memeval.documents.problems import did_you_mean
+
+    commands = next(action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    if not words or words[0].startswith("-") or words[0] in commands:
+        return None
+    return f"memeval: unknown command {words[0]!r}{did_you_mean(words[0], commands)}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -42,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     validate.set_defaults(command=_validate)
 
     schema = commands.add_parser("schema", help="print the JSON Schema of a case file, a report or another format")
-    schema.add_argument("what", nargs="?", default="cases", choices=("cases", "report", "registry", "template"))
+    schema.add_argument("what", nargs="?", default="cases", choices=SCHEMAS)
     schema.set_defaults(command=_schema)
 
     rescore = commands.add_parser("rescore", help="score a stored run again: other matcher, labels or gates")
@@ -60,6 +83,12 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--prompts", action="store_true", required=True, help="copy the prompts")
     init.add_argument("folder", nargs="?", type=Path, default=Path("prompts"))
     init.set_defaults(command=_init)
+
+    from pytest_memeval.cli_cache import add_cache_commands
+    from pytest_memeval.cli_proxy import add_proxy_command
+
+    add_cache_commands(commands)
+    add_proxy_command(commands)
     return parser
 
 
@@ -71,27 +100,64 @@ def _say(text: str, stream: Any = None) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
+    from pytest_memeval.assets.prompts import load_prompts
     from pytest_memeval.assets.registry import load_registry
     from pytest_memeval.assets.templates import load_templates
     from pytest_memeval.cases.loader import load_case_set
+    from pytest_memeval.documents.problems import DocumentError
 
-    registry = load_registry(arguments.registry)
-    templates = load_templates(arguments.templates, registry)
+    files = _case_files(arguments.files)
+    registry = load_registry(arguments.registry or _configured("memeval_registry"))
+    templates = load_templates(arguments.templates or _configured("memeval_templates"), registry)
+    if (prompts := _configured("memeval_prompts")) is not None:
+        load_prompts(prompts)
     found = 0
-    for path in arguments.files:
-        if not path.is_file():
-            _say(f"{path}: no such file", sys.stderr)
-            return 2
+    for path in files:
         case_set = load_case_set(path, registry=registry, templates=templates)
         problems = [*case_set.problems, *(problem for case in case_set.cases for problem in case.problems)]
+        if case_set.meta.prompts is not None:
+            try:
+                load_prompts(case_set.meta.prompts)
+            except DocumentError as error:
+                problems.extend(error.problems)
         for problem in problems:
             _say(str(problem))
         for warning in case_set.warnings:
             _say(f"{warning} (warning)")
         found += len(problems)
+        cases = "1 case" if len(case_set.cases) == 1 else f"{len(case_set.cases)} cases"
         words = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        _say(f"{path}: {len(case_set.cases)} cases, {words}")
+        _say(f"{path}: {cases}, {words}")
     return 1 if found else 0
+
+
+def _configured(name: str) -> Path | None:
+    """The path that the project's pytest configuration gives for a name."""
+    from pytest_memeval.ini import ini_value
+
+    found = ini_value(name, Path.cwd())
+    return found[1] / found[0] if found is not None and found[0] else None
+
+
+def _case_files(paths: Sequence[Path]) -> list[Path]:
+    """The files named, and the case files in the folders named. Raises SettingsError for a path that leads to none."""
+    from pytest_memeval.cases.loader import looks_like_case_file
+    from pytest_memeval.settings import SettingsError
+
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(file for pattern in ("*.yaml", "*.yml") for file in path.rglob(pattern))
+            inside = [file for file in inside if looks_like_case_file(file)]
+            inside += sorted(path.rglob("*.memeval.jsonl"))
+            if not inside:
+                raise SettingsError(f"{path}: no case file in this folder")
+            found += inside
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise SettingsError(f"{path}: no such file")
+    return found
 
 
 def _schema(arguments: argparse.Namespace) -> int:
@@ -102,7 +168,9 @@ def _schema(arguments: argparse.Namespace) -> int:
     else:
         file = Path(__file__).parent / "data" / "schemas" / f"{arguments.what}.schema.json"
         schema = json.loads(file.read_text(encoding="utf-8"))
-    _say(json.dumps(schema, indent=2, ensure_ascii=False))
+    # Escapes, and not question marks, where the console cannot show a character: this is read by programs.
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
+    print(json.dumps(schema, indent=2, ensure_ascii=encoding != "utf8"))
     return 0
 
 
@@ -114,7 +182,7 @@ def _rescore(arguments: argparse.Namespace) -> int:
     from pytest_memeval.report.terminal import summary_lines
     from pytest_memeval.report.write import latest_folder, write_reports
     from pytest_memeval.rescore import Rescoring, case_files, rescore_report
-    from pytest_memeval.settings import parse_gate_options
+    from pytest_memeval.settings import parse_expectations, parse_gate_options
 
     place = arguments.run
     if str(place) == "latest" and not place.exists():
@@ -129,7 +197,8 @@ def _rescore(arguments: argparse.Namespace) -> int:
     change = Rescoring(
         scoring=_scoring(arguments, report, options),
         gates=parse_gate_options(arguments.gate, "command line"),
-        expect=(),
+        ini_gates=parse_gate_options(options.get("gate_ini") or (), "ini"),
+        expect=parse_expectations(options.get("expect") or ()),
     )
     sets = _load_sets(case_files(report, root), options)
     problems = [problem for loaded in sets.values() for problem in loaded.problems]
@@ -152,10 +221,11 @@ def _scoring(arguments: argparse.Namespace, report: dict[str, Any], options: dic
 
     name = arguments.matcher or options.get("matcher", "indel")
     threshold = arguments.match_threshold
+    what = "--matcher" if threshold is None else "--match-threshold"
     try:
         matcher = build_matcher(name, options.get("match_threshold", 0.5) if threshold is None else threshold)
     except ValueError as error:
-        raise SettingsError(f"--matcher: {error}") from None
+        raise SettingsError(f"{what}: {error}") from None
     unknown = arguments.unknown_label or options.get("unknown_label", "drop")
     return ScoringOptions(matcher, unknown, report["stages"]["input"] == "chained")
 

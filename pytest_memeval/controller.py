@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import signal
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +16,11 @@ import pytest
 from pytest_memeval.plugin import SUFFIXES, harness_of, matches_files, settings_of
 
 if TYPE_CHECKING:
+    from pytest_memeval.budget import Budget
     from pytest_memeval.cases.models import CaseSet, EvalCase
     from pytest_memeval.recorder import Recorder
     from pytest_memeval.results import CaseResult
 
-#: A progress line is written about this many times in a run.
-PROGRESS_LINES = 10
-#: Runs of fewer cases need none.
-PROGRESS_FROM = 50
 PHASES = ("setup", "call", "teardown")
 #: Statuses of a run that came to its own end.
 REGULAR_ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -34,13 +33,19 @@ class Controller:
         self.config = config
         self._recorder: Recorder | None = None
         self._reruns: set[str] = set()
+        self._progress_at = time.monotonic()
         self._collected: set[str] = set()
-        #: Why the run was cut short by somebody, rather than by an end of its own.
+        #: Whether somebody, or pytest itself, stopped the run.
         self._interrupted = False
         #: Workers of this machine → process id, so that an interrupt can be handed on.
         self._local: dict[Any, int] = {}
         self._trouble: list[str] = []
         self._decides_exit = True
+        self._only_lost = False
+        #: xdist's name of this run, empty without it.
+        self._run_uid = ""
+        #: What the run may cost, where there is a limit.
+        self.budget: Budget | None = None
 
     @property
     def recorder(self) -> Recorder:
@@ -59,6 +64,7 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
+        self._run_uid = node.workerinput["testrunuid"]
         # Workers write the databases to keep themselves, so they have to know where.
         if settings_of(self.config).keep_db:
             node.workerinput["memeval_databases"] = str(self.recorder.databases_folder)
@@ -86,13 +92,16 @@ class Controller:
 
     def _evaluates_nothing(self) -> bool:
         option = self.config.option
+        if self.config.pluginmanager.hasplugin("memeval-plan"):
+            return True
         return bool(option.collectonly or getattr(option, "setuponly", False) or getattr(option, "setupplan", False))
 
     # -- records -----------------------------------------------------------------------------------------------
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.outcome == "rerun" and report.when in PHASES:  # type: ignore[comparison-overlap]  # of rerun plugins
+        outcome: str = report.outcome
+        if outcome == "rerun" and report.when in PHASES:
             # A crash that is run again (phase "???") has no teardown to drop.
             self._reruns.add(report.nodeid)
         envelope = getattr(report, "memeval_envelope", None)
@@ -100,7 +109,9 @@ class Controller:
             again = report.nodeid in self._reruns
             self._reruns.discard(report.nodeid)
             self._take(json.loads(envelope), getattr(report, "node", None), rerun=again)
-            del report.memeval_envelope  # type: ignore[attr-defined]  # terminal and HTML reporters keep every report
+            del report.memeval_envelope  # terminal and HTML reporters keep every report
+            if self.budget is not None:
+                self.budget.check(self.recorder)
             self._progress()
         if getattr(report, "memeval_crash", False):
             # The item's end never came: reporters that wait for it, such as the HTML one, get it here.
@@ -190,9 +201,11 @@ class Controller:
 
     def _progress(self) -> None:
         recorder = self.recorder
-        total, done = len(recorder.selected), len(recorder.results)
-        if total < PROGRESS_FROM or self.config.get_verbosity() < 0 or done % max(1, total // PROGRESS_LINES):
+        now = time.monotonic()
+        if self.config.get_verbosity() < 0 or now - self._progress_at < recorder.settings.progress:
             return
+        self._progress_at = now
+        total, done = len(recorder.selected), len(recorder.results)
         terminal = self.config.pluginmanager.getplugin("terminalreporter")
         if terminal is None:
             return
@@ -212,7 +225,7 @@ class Controller:
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         # pytest announces its own stops (--maxfail, broken files) in the same way.
         self._interrupted = True
-        if excinfo.type is not KeyboardInterrupt:
+        if excinfo.type is not KeyboardInterrupt or os.name == "nt":  # where a signal would kill without a word
             return
         # An interrupt meant for this process alone, as IDEs and containers send it, would leave the workers at it.
         for pid in self._local.values():
@@ -230,27 +243,40 @@ class Controller:
             # No case of the file had its say, yet its gates count.
             self._case_set(set_path)
         try:
-            report = recorder.finish(aborted=self._aborted(session))
+            notes = self.budget.notes(recorder) if self.budget is not None else ()
+            report = recorder.finish(aborted=self._aborted(session), selected=self._only_failed(), notes=notes)
         except OSError as error:
             self._report_trouble(error)
             report = recorder.report
+        if report is not None:
+            _add_suite_properties(self.config, report)
         if recorder.crashed:
             from pytest_memeval.harness import remove_scratch
 
-            remove_scratch(run_uid(self.config))
+            remove_scratch(self._run_uid)
         status = session.exitstatus
         self._decides_exit = status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         if report is None and not self._trouble:
             return
         # passed_p0 is null where no P0 gate applies: nothing was missed then, and the summary says so.
-        missed = report is not None and (report["summary"]["passed_p0"] is False or report["counts"]["not_run"] > 0)
-        if status == pytest.ExitCode.OK and (missed or self._trouble):
+        missed = report is not None and report["summary"]["passed_p0"] is False
+        lost = report is not None and report["counts"]["not_run"] > 0
+        if status == pytest.ExitCode.OK and (missed or lost or self._trouble):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            # A process that died or fell silent can leave a run green: the gates' verdict does not cover that.
+            self._only_lost = lost and not missed
 
     def _aborted(self, session: pytest.Session) -> bool:
         """Whether the run was cut short before its last case."""
         cut = bool(session.shouldstop) or bool(session.shouldfail) or session.exitstatus not in REGULAR_ENDS
         return (cut or self._interrupted) and bool(self.recorder.not_run())
+
+    def _only_failed(self) -> bool:
+        """Whether ``--lf`` is at work: it leaves out files in which nothing failed, unseen."""
+        cache = getattr(self.config, "cache", None)
+        return bool(
+            getattr(self.config.option, "lf", False) and cache is not None and cache.get("cache/lastfailed", {})
+        )
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         recorder = self._recorder
@@ -273,6 +299,9 @@ class Controller:
             if recorder.report is not None
             else []
         )
+        if self._only_lost and recorder.report is not None:
+            lost = recorder.report["counts"]["not_run"]
+            lines.append((text("terminal.not_run_exit", lang, count=lost), _BAD))
         lines += [(text("terminal.not_written", lang, error=error), _BAD) for error in self._trouble]
         encoding = _encoding(terminalreporter)
         for line, markup in lines:
@@ -297,10 +326,16 @@ def _teardown_after(report: pytest.TestReport) -> pytest.TestReport:
     return end
 
 
-def run_uid(config: pytest.Config) -> str:
-    """What the processes of one run have in common under xdist; empty without."""
-    session = config.pluginmanager.getplugin("dsession")
-    return str(getattr(getattr(session, "nodemanager", None), "testrunuid", ""))
+def _add_suite_properties(config: pytest.Config, report: Mapping[str, Any]) -> None:
+    """The run's calls, tokens, cost and latencies as properties of the JUnit suite, where one is written."""
+    from _pytest.junitxml import xml_key
+
+    xml = config.stash.get(xml_key, None)
+    if xml is not None and report["usage"]["calls"]:
+        from pytest_memeval.report.timings import usage_properties
+
+        for name, value in usage_properties(report).items():
+            xml.add_global_property(name, value)
 
 
 def _encoding(terminal: Any) -> str | None:

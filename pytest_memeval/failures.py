@@ -17,7 +17,7 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 def case_error(stage: str, error: BaseException) -> CaseError:
-    """The record of why ``stage`` could not be measured. A group of exceptions (a task group's) stands for its first."""
+    """The record of why ``stage`` could not be measured. A group of exceptions is told by its first one."""
     error, others = _first_of_group(error)
     if isinstance(error, StageError | ChatModelError):
         kind, text = error.kind, str(error)
@@ -37,8 +37,8 @@ def _first_of_group(error: BaseException) -> tuple[BaseException, int]:
 
 
 def describe_exception(error: BaseException) -> str:
-    """``TypeName: text (file.py:12 in function)`` of the innermost frame in the user's own code; where there is none (an
-    installed engine), of the innermost one. No stack trace."""
+    """``TypeName: text (file.py:12 in function)`` of the innermost frame in the user's own code, else (an installed
+    engine) of the innermost one. No stack trace."""
     text = f"{type(error).__name__}: {error}".rstrip(": ")
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import importlib
 import inspect
+import re
 import shutil
 import tempfile
 import threading
@@ -23,20 +26,20 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.cache import AnswerCache
     from pytest_memeval.llm.cost import PriceTable
     from pytest_memeval.llm.protocol import ChatModel
+    from pytest_memeval.llm.proxy import RunningProxy
     from pytest_memeval.llm.rate import RateLimiter
     from pytest_memeval.llm.retry import CircuitBreaker
     from pytest_memeval.llm.settings import Role
+    from pytest_memeval.plan import Plan
     from pytest_memeval.runner import RunSettings
-
-#: The answer cache's file in the cache folder.
-CACHE_NAME = "answers.sqlite"
 
 
 class Harness:
     """Loads each asset once and builds engine and model when first asked for. Close it at the end of the run."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, run_uid: str = "") -> None:
         self.settings = settings
+        self._run_uid = run_uid
         self.loop = LoopThread()
         self._lock = threading.Lock()
         self._registry: Registry | None = None
@@ -50,7 +53,10 @@ class Harness:
         self.workers = 1
         self._cache: AnswerCache | None = None
         self._breakers: dict[str, CircuitBreaker] = {}
+        self._limiters: dict[str, RateLimiter] = {}
+        self._proxy: RunningProxy | None = None
         self._prices: PriceTable | None = None
+        self._plan: Plan | None = None
         self._folders = 0
         #: Node id → folder for its databases, set where they are to be kept.
         self.kept_databases: Callable[[str], Path] | None = None
@@ -128,14 +134,16 @@ class Harness:
 
         settings = self.settings
         openai = name == "openai"
+        # A plan reads what is recorded and asks nobody, whatever the run itself will do.
+        mode = "replay" if settings.plan else settings.cache
         try:
             return build_chat_model(
                 name,
                 settings=settings.model_settings(role) if name != "embedded" else None,
                 recorded=settings.recorded,
-                cache=self.answer_cache() if openai and settings.cache != "off" else None,
-                mode=settings.cache,
-                requests=self._batch_requests() if openai and settings.cache == "batch" else None,
+                cache=self.answer_cache() if openai and mode != "off" else None,
+                mode=mode,
+                requests=self._batch_requests() if openai and mode == "batch" else None,
                 limiter=self._limiter(role) if openai else None,
                 breaker=self._breaker(role) if openai else None,
                 policy=settings.retry_policy() if openai else None,
@@ -146,22 +154,45 @@ class Harness:
     def answer_cache(self) -> AnswerCache:
         """The cache of answers, one file for all processes; opened when first used."""
         if self._cache is None:
-            from pytest_memeval.llm.cache import AnswerCache
+            from pytest_memeval.llm.cache import CACHE_FILE_NAME, AnswerCache
 
             self._cache = AnswerCache(
-                self.settings.cache_folder / CACHE_NAME, readonly=self.settings.cache == "replay"
+                self.settings.cache_folder / CACHE_FILE_NAME,
+                readonly=self.settings.cache == "replay" or self.settings.plan,
             )
         return self._cache
 
-    def _batch_requests(self) -> BatchRequests:
-        from pytest_memeval.llm.batch import BatchRequests
+    def proxy(self) -> RunningProxy:
+        """The proxy for engines with a client of their own, started when first asked for. Raises SettingsError."""
+        with self._lock:
+            if self._proxy is None:
+                from pytest_memeval.llm.proxy import Proxy, RunningProxy
 
-        return BatchRequests(self.settings.cache_folder / "requests.jsonl")
+                mode = "replay" if self.settings.plan else self.settings.cache
+                self._proxy = RunningProxy(
+                    Proxy(
+                        self.settings.model_settings("model"),
+                        cache=self.answer_cache() if mode != "off" else None,
+                        mode=mode,
+                        requests=self._batch_requests() if mode == "batch" else None,
+                        limiter=self._limiter("model"),
+                    )
+                )
+            return self._proxy
+
+    def _batch_requests(self) -> BatchRequests:
+        from pytest_memeval.llm.batch import REQUESTS_FILE_NAME, BatchRequests
+
+        return BatchRequests(self.settings.cache_folder / REQUESTS_FILE_NAME)
 
     def _limiter(self, role: Role) -> RateLimiter:
+        """The limits are a server's: whoever asks the same one shares them."""
         from pytest_memeval.llm.rate import RateLimiter
 
-        return RateLimiter(self.settings.rpm, self.settings.tpm, workers=self.workers)
+        server = self.settings.model_settings(role).address
+        if server not in self._limiters:
+            self._limiters[server] = RateLimiter(self.settings.rpm, self.settings.tpm, workers=self.workers)
+        return self._limiters[server]
 
     def _breaker(self, role: Role) -> CircuitBreaker:
         from pytest_memeval.llm.retry import CircuitBreaker
@@ -169,6 +200,18 @@ class Harness:
         if role not in self._breakers:
             self._breakers[role] = CircuitBreaker()
         return self._breakers[role]
+
+    @property
+    def plan(self) -> Plan | None:
+        """Where the calls of a run are counted that only plans; ``None`` for a run that runs."""
+        if self._plan is None and self.settings.plan:
+            from pytest_memeval.plan import Plan
+
+            settings = self.settings
+            self._plan = Plan(
+                self.prices, settings.model, settings.max_tokens, reuse=settings.cache not in ("refresh", "off")
+            )
+        return self._plan
 
     @property
     def prices(self) -> PriceTable:
@@ -183,14 +226,21 @@ class Harness:
         """A fresh empty folder for one case, under one scratch folder of this process."""
         with self._lock:
             if self._scratch is None:
-                self._scratch = Path(tempfile.mkdtemp(prefix="memeval-"))
+                self._scratch = Path(tempfile.mkdtemp(prefix=_scratch_prefix(self._run_uid)))
             self._folders += 1
             folder = self._scratch / str(self._folders)
         folder.mkdir()
         return folder
 
+    def keep_databases_in(self, base: Path) -> None:
+        """Have every case's databases written to a folder of its own under ``base``."""
+        self.kept_databases = lambda node_id: kept_folder(base, node_id)
+
     def close(self) -> None:
         """Stop the loop and remove the scratch folder. Safe to call twice."""
+        proxy, self._proxy = self._proxy, None
+        if proxy is not None:
+            proxy.close()
         self.loop.close()
         cache, self._cache = self._cache, None
         if cache is not None:
@@ -198,6 +248,26 @@ class Harness:
         scratch, self._scratch = self._scratch, None
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _scratch_prefix(run_uid: str) -> str:
+    # The id is the user's to choose under xdist, so it may hold anything.
+    readable = re.sub(r"[^A-Za-z0-9]+", "_", run_uid)
+    return f"memeval-{readable}-" if readable else "memeval-"
+
+
+def remove_scratch(run_uid: str) -> None:
+    """Remove what processes of the run that died could not remove themselves."""
+    if run_uid:
+        for folder in Path(tempfile.gettempdir()).glob(glob.escape(_scratch_prefix(run_uid)) + "*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def kept_folder(base: Path, node_id: str) -> Path:
+    """A folder for one item under ``base``: readable, safe on every file system, different for every node id."""
+    readable = re.sub(r"[^A-Za-z0-9.-]+", "_", node_id).strip("._")[:80]
+    digest = hashlib.sha256(node_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return base / f"{readable}-{digest}"
 
 
 def load_object(name: str, where: str) -> Any:

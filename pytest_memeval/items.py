@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
 from inspect import Parameter, Signature
+from operator import is_not
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_memeval.cases.models import CaseSet, EvalCase
+from pytest_memeval.direct import can_be_direct, set_up
 from pytest_memeval.documents.problems import DocumentError
-from pytest_memeval.fixtures import RUN, StageFailure, fixture_case
+from pytest_memeval.fixtures import PROXY_LINE, RUN, StageFailure, fixture_case
+from pytest_memeval.garbage import spare_collector
 from pytest_memeval.metrics.thresholds import parse_path
 from pytest_memeval.plugin import SHARED_OPTIONS, harness_of
 from pytest_memeval.report.json_report import dumps
@@ -27,10 +34,13 @@ if TYPE_CHECKING:
     from _pytest.fixtures import FuncFixtureInfo
 
     from pytest_memeval.harness import Harness
+    from pytest_memeval.metrics.sections import SectionRecord
 
 #: Stages that have a fixture.
 FIXTURE_STAGES: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject")
 TAGS = pytest.StashKey[set[str]]()
+#: The case sets collected in this process by node id, whether or not any of their cases is left to run.
+FILES = pytest.StashKey[dict[str, CaseSet]]()
 
 
 def _run_case_for(stages: tuple[str, ...]) -> Callable[..., None]:
@@ -52,6 +62,8 @@ class CaseFile(pytest.File):
     """A case set. Its file errors are one collection error that lists all of them."""
 
     case_set: CaseSet
+    #: What ``request.module`` gives: a case file is none.
+    obj = None
 
     @property
     def harness(self) -> Harness:
@@ -69,13 +81,17 @@ class CaseFile(pytest.File):
         if case_set.problems:
             raise self.CollectError(self._listing(case_set.problems))
         self.case_set = case_set
+        self.config.stash.setdefault(FILES, {})[self.nodeid] = case_set
         self._register_tags(case_set)
-        functions: dict[tuple[str, ...], tuple[Callable[..., None], FuncFixtureInfo | None]] = {}
+        functions: dict[tuple[str, ...], tuple[Callable[..., None], FuncFixtureInfo | None, bool]] = {}
         for case in case_set.cases:
             stages = self._fixture_stages(case)
-            function, info = functions.get(stages) or (_run_case_for(stages), None)
-            item = CaseItem.from_parent(self, name=case.case_id, case=case, stages=stages, function=function, fixtureinfo=info)
-            functions[stages] = function, item._fixtureinfo
+            function, info, direct = functions.get(stages) or (_run_case_for(stages), None, False)
+            item = CaseItem.from_parent(
+                self, name=case.case_id, case=case, stages=stages, function=function, fixtureinfo=info
+            )
+            item.direct = direct if info is not None else can_be_direct(item)
+            functions[stages] = function, item._fixtureinfo, item.direct
             yield item
 
     def _fixture_stages(self, case: EvalCase) -> tuple[str, ...]:
@@ -109,6 +125,8 @@ class CaseItem(pytest.Function):
     case: EvalCase
     #: The stages whose fixtures the item asks for.
     stages: tuple[str, ...]
+    #: Whether the item may make the values of the plugin's fixtures itself.
+    direct: bool = False
 
     @classmethod
     def from_parent(cls, parent: Any, **kw: Any) -> CaseItem:
@@ -120,6 +138,14 @@ class CaseItem(pytest.Function):
         for word in dict.fromkeys((case.difficulty, case.source, *case.tags)):
             self.add_marker(word)
         return self
+
+    def setup(self) -> None:
+        if not (self.direct and set_up(self)):
+            super().setup()
+
+    def getparent(self, cls: type[Any]) -> Any:
+        # A fixture of scope module is set up with the file, which is what a module is to a test function.
+        return super().getparent(cls) or (self.parent if cls is pytest.Module else None)
 
     @property
     def case_file(self) -> CaseFile:
@@ -171,11 +197,12 @@ class CaseHooks:
         self._told: set[str] = set()
         self._errors: list[CaseError] = []
         self._skipped = False
+        self._shown: tuple[object, list[tuple[str, float]]] = (None, [])
+        self._last_meta: tuple[object, ...] = ()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._selected = {
-            item.nodeid: owner for item in session.items if (owner := self._set_of(item)) is not None
-        }
+        self._selected = {item.nodeid: owner for item in session.items if (owner := self._set_of(item)) is not None}
+        spare_collector(len(self._selected))
 
     def _set_of(self, item: pytest.Item) -> str | None:
         """The case set that the item counts for; ``None`` for one that enters no aggregate."""
@@ -198,11 +225,14 @@ class CaseHooks:
             return (yield)
         if call.when == "setup":
             self._errors, self._skipped = [], False
+        if isinstance(item, CaseItem) and call.excinfo is not None and isinstance(call.excinfo.value, StageFailure):
+            _locate(call.excinfo.value, item)
         run = item.stash.get(RUN, None)
-        properties = self._properties(run) if run is not None and call.when != "setup" else {}
+        properties = self._properties(run) if run is not None and call.when != "setup" else []
         item.user_properties[:] = [
             *((name, value) for name, value in item.user_properties if not name.startswith("memeval.")),
-            *properties.items(),
+            *properties,
+            *(call_properties(run, item, harness_of(self.config)) if call.when == "teardown" and run is not None else ()),
         ]
         report: pytest.TestReport = yield
         self._note(call, report, run)
@@ -218,28 +248,35 @@ class CaseHooks:
     def _note(self, call: pytest.CallInfo[None], report: pytest.TestReport, run: CaseRun | None) -> None:
         if call.when == "teardown":
             return
-        if report.skipped:
+        expected = hasattr(report, "wasxfail")
+        if report.skipped and not expected:
             self._skipped = True
-        elif report.failed and call.excinfo is not None:
+        elif (report.failed or expected) and call.excinfo is not None:
+            # What was expected to fail was measured all the same, and counts as any other case does.
             error = call.excinfo.value
             if isinstance(error, StageFailure) and error.kind is not None:
-                self._errors.append(CaseError(error.stage, error.kind, str(error.msg)))
+                self._errors.append(CaseError(error.stage, error.kind, error.text))
             elif call.when == "setup" and not (isinstance(error, StageFailure) and run is not None and run.errors):
-                text = str(error.msg) if isinstance(error, StageFailure) else call.excinfo.exconly(tryshort=True)
+                text = error.text if isinstance(error, StageFailure) else call.excinfo.exconly(tryshort=True)
                 self._errors.append(CaseError("setup", "fixture_error", text))
-            elif call.when == "call" and not isinstance(error, pytest.fail.Exception):
+            elif call.when == "call" and not isinstance(error, (pytest.fail.Exception, AssertionError)):
                 self._errors.append(CaseError("call", "test_error", call.excinfo.exconly(tryshort=True)))
 
-    def _properties(self, run: CaseRun) -> dict[str, float | str]:
-        """The case's scalar figures, flat."""
-        status = run.statuses()
-        sections = run.scorer.sections([stage for stage in run.plan.scored if status[stage] == "scored"])
-        return {
-            f"memeval.{section}.{name}": value
-            for section, record in sections.items()
-            for name, value in record.values().items()
-            if value is not None
-        }
+    def _properties(self, run: CaseRun) -> list[tuple[str, float]]:
+        """The case's scalar figures, flat. Reports are kept until the session ends: one case's share them, and all
+        cases share the names."""
+        sections = measured_sections(run)
+        if self._shown[0] is not sections:
+            self._shown = (
+                sections,
+                [
+                    (_property_name(section, name), value)
+                    for section, record in sections.items()
+                    for name, value in record.values().items()
+                    if value is not None
+                ],
+            )
+        return self._shown[1]
 
     def _envelope(self, item: pytest.Item, owner: str, run: CaseRun | None) -> str:
         harness = harness_of(self.config)
@@ -250,9 +287,12 @@ class CaseHooks:
             result: CaseResult | None = run.case_result(
                 node_id=item.nodeid, set_path=owner, extra_errors=self._errors, skipped=self._skipped
             )
-            meta = process_meta(run, owner, harness)
-            if self._once("meta", dumps(meta)):
-                envelope["meta"] = meta
+            parts = (owner, run.engine, run.llm, run.prompts, run.registry)
+            if len(self._last_meta) != len(parts) or any(map(is_not, parts, self._last_meta)):
+                self._last_meta = parts
+                meta = process_meta(run, owner, harness)
+                if self._once("meta", dumps(meta)):
+                    envelope["meta"] = meta
         elif case is not None:
             result = untouched_result(
                 case,
@@ -264,14 +304,24 @@ class CaseHooks:
             )
         else:
             result = None
+        line = item.stash.get(PROXY_LINE, None)
+        if result is not None and line is not None:
+            result = replace(result, calls=(*result.calls, *line.calls))
         if result is not None:
             envelope["record"] = result.to_json()
         if case_set is None and case is not None and case.path is not None:
             case_set = harness.case_set(case.path)
-        if case_set is not None and self._once("set", owner):
-            envelope["set"] = set_info(case_set, owner, harness.settings.gates_from("ini")).to_json()
+        collected: dict[str, CaseSet] = self.config.stash.setdefault(FILES, {})
+        sets = dict(collected)
+        if case_set is not None:
+            sets[owner] = case_set
+        new = [name for name in sets if self._once("set", name)]
+        if new:
+            gates = harness.settings.gates_from("ini")
+            envelope["sets"] = [set_info(sets[name], name, gates).to_json() for name in new]
         if self._once("selected", ""):
             envelope["selected"] = self._selected or {}
+            envelope["pid"] = os.getpid()
         return dumps(envelope)
 
     def _once(self, kind: str, what: str) -> bool:
@@ -281,6 +331,12 @@ class CaseHooks:
         self._told.add(key)
         return True
 
+    def pytest_keyboard_interrupt(self) -> None:
+        if hasattr(self.config, "workerinput"):
+            # A worker hears of an interrupt from the terminal and from the controller; once is enough to end it, and
+            # what it does on its way out must not be cut off.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         # A worker whose cases all crashed elsewhere still says what it had to run.
         output = getattr(self.config, "workeroutput", None)
@@ -288,15 +344,61 @@ class CaseHooks:
             output["memeval_selected"] = dumps({"selected": self._selected})
 
 
+def _locate(failure: StageFailure, item: CaseItem) -> None:
+    """Let the message start with the place of the case.
+
+    A fixture of a wider scope raises the same exception for each of its items, so the text before is kept.
+    """
+    shown = item.case_file._shown(item.path)
+    text = failure.text.replace(f"{item.path}:", f"{shown}:")
+    failure.msg = text if text.startswith(f"{shown}:") else f"{item.place}: [{failure.stage}] {text}"
+
+
 def _forget(item: pytest.Item) -> None:
     """Let the run's data go: thousands of items stay alive until the session ends."""
-    if RUN in item.stash:
-        del item.stash[RUN]
+    for key in (RUN, PROXY_LINE):
+        if key in item.stash:
+            del item.stash[key]
+
+
+@cache
+def _property_name(section: str, name: str) -> str:
+    return f"memeval.{section}.{name}"
+
+
+def measured_sections(run: CaseRun) -> Mapping[str, SectionRecord]:
+    """The case's figures as far as it got."""
+    status = run.statuses()
+    return run.sections([stage for stage in run.plan.scored if status[stage] == "scored"])
+
+
+def call_properties(run: CaseRun, item: pytest.Item, harness: Harness) -> Iterator[tuple[str, float]]:
+    """A case's model calls as flat figures: how many, their tokens, list price and seconds."""
+    calls = [call for result in run.results.values() for call in result.calls]
+    line = item.stash.get(PROXY_LINE, None)
+    if line is not None:
+        calls += line.calls
+    if not calls:
+        return
+    from pytest_memeval.llm.cost import price_of_call
+    from pytest_memeval.report.entries import usage_of
+
+    model = harness.settings.model
+    usage = usage_of(replace(call, cost=price_of_call(call, harness.prices, model)) for call in calls)
+    for name in ("calls", "input_tokens", "output_tokens", "cost_usd"):
+        if usage[name] is not None:
+            yield f"memeval.usage.{name}", usage[name]
+    yield "memeval.usage.attempts", sum(call.attempts for call in calls)
+    seconds: dict[str, float] = {}
+    for call in calls:
+        seconds[call.stage] = seconds.get(call.stage, 0.0) + call.latency
+    for stage, latency in seconds.items():
+        yield f"memeval.latency.{stage}", round(latency, 6)
 
 
 def main_figure(run: CaseRun) -> str:
     """The figure that ``-v`` shows for a case: that of the first scored stage."""
-    sections = run.scorer.sections(run.plan.scored)
+    sections = measured_sections(run)
     for path, label in MAIN_FIGURES:
         value = case_value(sections, path)
         if value is not None:
@@ -326,7 +428,11 @@ def process_meta(run: CaseRun, owner: str, harness: Harness) -> Mapping[str, Any
             "version": None if getattr(engine, "version", None) is None else str(engine.version),  # type: ignore[attr-defined]
         },
         "supported_stages": list(run.supported),
-        "model": {"provider": llm.name, "name": getattr(llm, "model", None)},
+        "model": {
+            "provider": llm.name,
+            "name": getattr(llm, "model", None),
+            "endpoint": getattr(llm, "endpoint", None),
+        },
         "matcher": harness.run_settings.scoring.describe(),
         "prompts": {
             owner: {"versions": dict(prompts.versions), "hashes": dict(prompts.hashes), "notes": list(prompts.notes)}

@@ -78,7 +78,8 @@ class LoopThread:
         with self._lock:
             loop, self._loop, self._thread = self._loop, None, None
         if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+            # Served as soon as what blocks the loop ends, if ever.
+            asyncio.run_coroutine_threadsafe(_end(loop), loop)
 
     def close(self, timeout: float = 1.0) -> None:
         """Cancel what still runs, wait for it at most ``timeout`` seconds, and stop. Safe to call twice."""
@@ -98,6 +99,11 @@ async def _contained(work: Coroutine[Any, Any, T]) -> tuple[BaseException | None
         return None, await work
     except (SystemExit, KeyboardInterrupt) as error:
         return error, None
+
+
+async def _end(loop: asyncio.AbstractEventLoop) -> None:
+    await _wind_up(loop)
+    loop.stop()
 
 
 async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
@@ -144,19 +150,54 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
             future.set_result(result)  # type: ignore[arg-type]  # set only where function returned
 
     def work() -> None:
-        try:
-            outcome: tuple[T | None, BaseException | None] = (context.run(function, *args), None)
-        except StopIteration as error:  # a future refuses it, and nobody would ever hear of it
-            wrapped = RuntimeError(f"StopIteration was raised: {error}".rstrip(": "))
-            outcome = (None, wrapped.with_traceback(error.__traceback__))
-        except BaseException as error:  # handed to the waiting coroutine
-            outcome = (None, error)
+        outcome = _outcome(context, function, args)
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
             loop.call_soon_threadsafe(deliver, *outcome)
 
+    _give_to_worker(work)
+    return await future
+
+
+def call_in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
+    """:func:`in_daemon_thread` for a caller that may block: no loop has to carry the result back."""
+    answer: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+    context = contextvars.copy_context()
+    _give_to_worker(lambda: answer.put(_outcome(context, function, args)))
+    result, error = answer.get()
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error  # it holds this frame by its traceback
+    return result  # type: ignore[return-value]  # set where nothing was raised
+
+
+def _outcome(
+    context: contextvars.Context, function: Callable[..., T], args: tuple[Any, ...]
+) -> tuple[T | None, BaseException | None]:
+    try:
+        return context.run(function, *args), None
+    except StopIteration as error:  # a future refuses it, and nobody would ever hear of it
+        wrapped = RuntimeError(f"StopIteration was raised: {error}".rstrip(": "))
+        return None, wrapped.with_traceback(error.__traceback__)
+    except BaseException as error:  # handed to whoever waits
+        return None, error
+
+
+def _give_to_worker(job: Callable[[], None]) -> None:
     try:
         worker = _idle.pop()
     except IndexError:
         worker = _Worker()
-    worker.jobs.put(work)
-    return await future
+    worker.jobs.put(job)
+
+
+def run_here(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that has nothing to wait for in the calling thread, without a loop. RuntimeError if it waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    work.close()
+    raise RuntimeError("the coroutine waits for something that only a loop can give")

@@ -84,8 +84,12 @@ class Outputs:
 
 
 def _part(key: str, value: object, read: Callable[[object], T]) -> T | None:
+    return None if value is None else _named(key, value, read)
+
+
+def _named(key: str, value: object, read: Callable[[object], T]) -> T:
     try:
-        return None if value is None else read(value)
+        return read(value)
     except OutputError as error:
         raise OutputError(f"{key}: {error}") from None
 
@@ -159,7 +163,7 @@ def template_of(value: object) -> dict[str, list[Section]]:
     """Mode → its sections."""
     if not isinstance(value, Mapping):
         raise OutputError(f"expected a mapping of mode to a list of sections, got {_kind(value)}")
-    return {str(mode): _part(f"mode {mode}", sections, sections_of) or [] for mode, sections in value.items()}
+    return {str(mode): _named(f"mode {mode}", sections, sections_of) for mode, sections in value.items()}
 
 
 def inject_of(value: object) -> dict[str, list[Block]]:
@@ -169,7 +173,7 @@ def inject_of(value: object) -> dict[str, list[Block]]:
     for key in value:
         if key not in INJECT_KEYS:
             raise OutputError(f"unknown key {key!r}{did_you_mean(str(key), INJECT_KEYS)}")
-    return {key: _part(key, blocks, blocks_of) or [] for key, blocks in value.items() if blocks is not None}
+    return {key: _named(key, blocks, blocks_of) for key, blocks in value.items() if blocks is not None}
 
 
 def _kind(value: object) -> str:
@@ -329,7 +333,9 @@ def _section(data: Mapping[str, Any]) -> Section:
         raise ValueError("a section needs an id or a title")
     identity = data["id"] if data.get("id") is not None else data["title"]
     title = data["title"] if data.get("title") is not None else identity
-    return Section(id=_word("id", _plain(identity)), title=_word("title", _plain(title)), memory_ids=_texts(data, "memory_ids"))
+    return Section(
+        id=_word("id", _plain(identity)), title=_word("title", _plain(title)), memory_ids=_texts(data, "memory_ids")
+    )
 
 
 def _block(data: Mapping[str, Any]) -> Block:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import re
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.options import OPTIONS
+from pytest_memeval.options import OPTIONS, Option
 
 if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
+    from pytest_memeval.recorder import Recorder
     from pytest_memeval.settings import Settings
 
 #: Options that many projects define themselves: registered late, and only when used.
@@ -20,6 +23,8 @@ SHARED_OPTIONS = {
     "slow": "run evaluation cases tagged slow",
     "integration": "run evaluation cases tagged integration (real models)",
 }
+#: A case file that brings prompts of its own, in either style of YAML.
+OWN_PROMPTS = re.compile(r"""(?m)(^|[{,])\s*["']?prompts["']?\s*:""")
 SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl"})
 
 SETTINGS = pytest.StashKey["Settings"]()
@@ -52,12 +57,23 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Gen
         for word, text in SHARED_OPTIONS.items():
             flag = f"--run-{word}"
             if flag in args or "-h" in args or "--help" in args:
-                try:
+                # The errors say that a conftest or another plugin owns it.
+                with contextlib.suppress(ValueError, argparse.ArgumentError):
                     parser.getgroup("memeval").addoption(
                         flag, action="store_true", default=False, dest=f"memeval_run_{word}", help=text
                     )
-                except (ValueError, argparse.ArgumentError):
-                    pass  # a conftest or another plugin owns it
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    if _plans(config) and hasattr(config.option, "numprocesses"):
+        # A plan asks nobody: there is nothing to share out between processes.
+        config.option.numprocesses = 0
+    return (yield)
+
+
+def _plans(config: pytest.Config) -> bool:
+    return bool(config.getoption("memeval_plan", None) or config.getini("memeval_plan"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,22 +86,46 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_memeval import fixtures
 
     config.pluginmanager.register(fixtures, "memeval-fixtures")
-    if hasattr(config, "workerinput"):
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is not None:
+        if "memeval_stop" in worker:
+            from pytest_memeval.budget import WorkerBudget
+
+            config.pluginmanager.register(WorkerBudget(Path(worker["memeval_stop"])), "memeval-budget")
         return
     from pytest_memeval.controller import Controller
 
-    config.pluginmanager.register(Controller(config), "memeval-controller")
+    controller = Controller(config)
+    config.pluginmanager.register(controller, "memeval-controller")
+    if _plans(config):
+        from pytest_memeval.plan_hooks import PlanHooks
+
+        config.pluginmanager.register(PlanHooks(config), "memeval-plan")
     if _is_used(config):
         check_options(config)
+        limit = settings_of(config).max_cost
+        if limit is not None:
+            from pytest_memeval.budget import Budget
+
+            controller.budget = Budget(config, limit)
+            config.pluginmanager.register(controller.budget, "memeval-budget")
 
 
 def _is_used(config: pytest.Config) -> bool:
     """Whether any option or ini value of the plugin was given: only then is it worth checking them at the start."""
     return any(
         (option.flag and getattr(config.option, option.dest, None) is not None)
-        or (option.ini and config.getini(option.dest) != option.ini_default)
+        or (option.ini and _ini_value(config, option) != option.ini_default)
         for option in OPTIONS
     )
+
+
+def _ini_value(config: pytest.Config, option: Option) -> Any:
+    try:
+        return config.getini(option.dest)
+    except (ValueError, pytest.UsageError) as error:
+        # pytest says what is wrong with the value, but not with which.
+        raise pytest.UsageError(f"{option.dest}: {error}") from None
 
 
 def settings_of(config: pytest.Config) -> Settings:
@@ -97,7 +137,7 @@ def settings_of(config: pytest.Config) -> Settings:
         try:
             known = read_settings(
                 lambda option: getattr(config.option, option.dest, None),
-                lambda option: config.getini(option.dest),
+                lambda option: _ini_value(config, option),
                 rootdir=config.rootpath,
                 invocation_dir=config.invocation_params.dir,
             )
@@ -113,13 +153,23 @@ def harness_of(config: pytest.Config) -> Harness:
     if known is None:
         from pytest_memeval.harness import Harness
 
-        known = config.stash[HARNESS] = Harness(settings_of(config))
-        known.workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
+        given: dict[str, Any] = getattr(config, "workerinput", {})
+        settings = settings_of(config)
+        known = config.stash[HARNESS] = Harness(settings, run_uid=given.get("testrunuid", ""))
+        known.workers = int(given.get("workercount", 1))
         config.add_cleanup(known.close)
+        if settings.keep_db:
+            known.keep_databases_in(Path(given["memeval_databases"]) if given else _recorder(config).databases_folder)
         from pytest_memeval.items import CaseHooks
 
         config.pluginmanager.register(CaseHooks(config), "memeval-cases")
     return known
+
+
+def _recorder(config: pytest.Config) -> Recorder:
+    controller: Any = config.pluginmanager.getplugin("memeval-controller")
+    recorder: Recorder = controller.recorder
+    return recorder
 
 
 def check_options(config: pytest.Config) -> None:
@@ -152,7 +202,7 @@ def _check_prompts(config: pytest.Config, settings: Settings) -> None:
     except ValueError as error:
         # A case file with prompts of its own may well have the version; it is checked when it is collected.
         if not _names_own_prompts(config):
-            raise pytest.UsageError(f"--memeval-prompt-version: {error}") from None
+            raise pytest.UsageError(f"{settings.where('prompt_version')}: {error}") from None
 
 
 def _names_own_prompts(config: pytest.Config) -> bool:
@@ -162,10 +212,9 @@ def _names_own_prompts(config: pytest.Config) -> bool:
         path = config.invocation_params.dir / argument.partition("::")[0]
         files = path.rglob("*.y*ml") if path.is_dir() else [path]
         for file in files:
-            if file.is_file() and (file == path or looks_like_case_file(file)):
-                text = file.read_text(encoding="utf-8", errors="replace")
-                if any(line.lstrip().startswith(("prompts:", '"prompts"')) for line in text.splitlines()):
-                    return True
+            ours = file.is_file() and (file == path or looks_like_case_file(file))
+            if ours and OWN_PROMPTS.search(file.read_text(encoding="utf-8", errors="replace")):
+                return True
     return False
 
 
@@ -211,13 +260,18 @@ def matches_files(config: pytest.Config, path: Path) -> bool:
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     """With ``-v``, a passed case shows its main figure."""
     main = getattr(report, "memeval_main", None)
-    if main is None or report.when != "call" or not report.passed:
+    if main is None or report.when != "call" or not report.passed or hasattr(report, "wasxfail"):
         return None
     return "passed", ".", f"PASSED {main}"
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # A node may have "memeval" among its keywords for other reasons, but asking for that first is cheap.
+    if HARNESS not in config.stash and any(
+        "memeval" in item.keywords and item.get_closest_marker("memeval") is not None for item in items
+    ):
+        harness_of(config)
     if HARNESS in config.stash:
         from pytest_memeval.items import select_items
 

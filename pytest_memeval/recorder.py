@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -22,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Recorder:
-    """Takes envelopes (the string attribute of an item's report), journals each case at once and builds the report.
+    """Takes envelopes (what an item's report carries), journals each case at once and builds the report.
 
-    An envelope is strict JSON: ``record`` (a CaseResult), and in each process's first one of a kind ``set`` (a
-    SetInfo), ``meta`` (engine, model, prompts of the process) and ``selected`` (node ids of all its case items with
-    their sets).
+    An envelope holds ``record`` (a CaseResult), and in each process's first one of a kind ``sets`` (SetInfos of the
+    collected files), ``meta`` (engine, model, prompts of the process) and ``selected`` (node ids of all its case items
+    with their sets).
     """
 
     settings: Settings
@@ -75,23 +77,21 @@ class Recorder:
             from pytest_memeval.report.journal import Journal
 
             self._journal = Journal(self.journal_path, report_text=self.settings.report_text)
-        self._journal.append(result)
+        # Counted first: a journal that cannot be written loses no result.
         self.results[result.node_id] = result
+        self._journal.append(result)
 
     def _priced(self, result: CaseResult) -> CaseResult:
         """The result with the list price of each call; a model that costs nothing is free, an unknown one unknown."""
         if not result.calls:
             return result
-        from pytest_memeval.llm.cost import cost_of, load_prices
-        from pytest_memeval.llm.protocol import Usage
+        from pytest_memeval.llm.cost import load_prices, price_of_call
 
         if self._prices is None:
             self._prices = load_prices(self.settings.prices)
         calls = []
         for call in result.calls:
-            free = call.provider == "embedded"
-            cost = 0.0 if free else cost_of(Usage(call.input_tokens, call.output_tokens), call.model, self._prices)
-            calls.append(replace(call, cost=cost))
+            calls.append(replace(call, cost=price_of_call(call, self._prices, self.settings.model)))
         priced = replace(result, calls=tuple(calls))
         self.spent += sum(call.cost or 0.0 for call in calls if call.provider == "openai" and not call.cached)
         return priced
@@ -111,24 +111,39 @@ class Recorder:
         name = "journal.jsonl" if self.settings.output is None else f"journal-{self.run_id}.jsonl"
         return self.target / name
 
+    @property
+    def databases_folder(self) -> Path:
+        """Where the cases' databases go while the run lasts: among an older run's files they would be mixed up."""
+        name = "databases" if self.settings.output is None else f"databases-{self.run_id}"
+        return self.target / name
+
     def not_run(self) -> tuple[tuple[str, str], ...]:
         """Selected cases without a result, as (set, node id)."""
         return tuple((path, node) for node, path in sorted(self.selected.items()) if node not in self.results)
 
-    def partial(self, *, aborted: bool) -> str | None:
-        """``aborted`` for a run cut short, ``selected`` for one over a part of its files' cases, else ``None``."""
+    def partial(self, *, aborted: bool, selected: bool = False) -> str | None:
+        """``aborted`` for a run cut short, ``selected`` for one over a part of its files' cases (or where ``selected``
+        says that whole files were left out), else ``None``."""
         if aborted:
             return "aborted"
+        if selected:
+            return "selected"
         chosen: dict[str, int] = {}
-        for path in self.selected.values():
-            chosen[path] = chosen.get(path, 0) + 1
+        for node_id, path in self.selected.items():
+            # A test in Python that counts for a file is none of the file's own cases.
+            if node_id.startswith(f"{path}::"):
+                chosen[path] = chosen.get(path, 0) + 1
         reduced = any(chosen.get(path, 0) < info.cases for path, info in self.sets.items())
         return "selected" if reduced else None
 
-    def finish(self, *, aborted: bool, notes: Iterable[str] = ()) -> dict[str, Any] | None:
-        """Evaluate, write every file and return the report; ``None`` where no case has a result and none was selected."""
+    def finish(self, *, aborted: bool, selected: bool = False, notes: Iterable[str] = ()) -> dict[str, Any] | None:
+        """Evaluate, write every file and return the report; ``None`` where no case has a result and none was selected.
+
+        ``aborted`` and ``selected`` say what :meth:`partial` cannot see by itself.
+        """
         if not self.results and not self.selected:
             return None
+        from pytest_memeval.garbage import spare_collector
         from pytest_memeval.report.build import build_report
         from pytest_memeval.report.calls import calls_of
         from pytest_memeval.report.write import write_latest, write_reports
@@ -136,10 +151,10 @@ class Recorder:
         if self._journal is not None:
             self._journal.close()
         records = list(self.results.values())
+        spare_collector(len(records))
         sets = [self.sets[path] for path in sorted(self.sets)]
-        self.report = build_report(
-            self.run_info(aborted=aborted, notes=tuple(notes)), sets, records, report_text=self.settings.report_text
-        )
+        run = self.run_info(partial=self.partial(aborted=aborted, selected=selected), notes=tuple(notes))
+        self.report = build_report(run, sets, records, report_text=self.settings.report_text)
         if self.results:
             write_reports(
                 self.target,
@@ -150,10 +165,20 @@ class Recorder:
             )
             if self.settings.output is None:
                 write_latest(self.base, self.target)
+            else:
+                replace_databases(self.target / "databases", self.databases_folder)
             self.folder = self.target
             if self.settings.save_predictions is not None:
                 self._save_predictions(records)
+            self._step_summary()
         return self.report
+
+    def _step_summary(self) -> None:
+        """Add the Markdown report to the job summary that GitHub Actions shows."""
+        place = os.environ.get("GITHUB_STEP_SUMMARY")
+        if place:
+            with open(place, "a", encoding="utf-8") as file:
+                file.write((self.target / "report.md").read_text(encoding="utf-8") + "\n")
 
     def _save_predictions(self, records: Iterable[CaseResult]) -> None:
         from pytest_memeval.engine.predictions import prediction_rows
@@ -163,10 +188,15 @@ class Recorder:
         rows = prediction_rows(sorted(records, key=lambda record: record.node_id))
         write_lines(Path(self.settings.save_predictions), (dumps(row) + "\n" for row in rows))
 
-    def run_info(self, *, aborted: bool, notes: tuple[str, ...]) -> RunInfo:
+    def run_info(self, *, partial: str | None, notes: tuple[str, ...]) -> RunInfo:
+        from pytest_memeval.run_notes import call_notes, model_info
+
         settings = self.settings
-        first: Mapping[str, Any] = self.metas[0] if self.metas else {}
+        # In an order that does not depend on which process or case came first.
+        metas = sorted(self.metas, key=lambda meta: json.dumps(meta, sort_keys=True))
+        first: Mapping[str, Any] = metas[0] if metas else {}
         versions, hashes, prompt_notes = self._prompts()
+        set_notes = tuple(f"{path}: {info.note}" for path, info in sorted(self.sets.items()) if info.note)
         crash = (f"{self.crashed} worker process(es) crashed",) if self.crashed else ()
         engines = sorted({json.dumps(meta["engine"], sort_keys=True) for meta in self.metas})
         engine = dict(json.loads(engines[0])) if engines else {"name": settings.engine}
@@ -184,15 +214,15 @@ class Recorder:
             supported_stages=tuple(stages),
             prompt_versions=versions,
             prompt_hashes=hashes,
-            model=dict(first.get("model", {})),
+            model=model_info(first.get("model", {}), self.results.values()),
             engine=engine,
             matcher=dict(first.get("matcher", {})),
             gates=tuple((str(gate), "command line") for gate in settings.gates_from("command line")),
             gates_enabled=not settings.no_gate,
             max_error_rate=settings.max_error_rate,
-            partial=self.partial(aborted=aborted),
+            partial=partial,
             not_run=self.not_run(),
-            notes=(*prompt_notes, *crash, *notes),
+            notes=(*set_notes, *prompt_notes, *crash, *notes, *call_notes(self.results.values(), settings)),
             config={
                 "rootdir": str(settings.rootdir),
                 "options": {key: _plain(value) for key, value in sorted(settings.values.items())},
@@ -220,6 +250,23 @@ class Recorder:
             versions.update({f"{name}: {stage}": version for stage, version in by_set[name]["versions"].items()})
             hashes.update({f"{name}: {stage}": digest for stage, digest in by_set[name]["hashes"].items()})
         return versions, hashes, notes
+
+
+def replace_databases(folder: Path, new: Path) -> None:
+    """Put this run's databases in the place of an older run's.
+
+    A sub-folder that holds anything but a case's two databases is somebody else's and stays.
+    """
+    from pytest_memeval.engine.databases import MEMORY_FILE, WIKI_FILE
+
+    for old in list(folder.iterdir()) if folder.is_dir() else ():
+        if old.is_dir() and not old.is_symlink() and {file.name for file in old.iterdir()} == {MEMORY_FILE, WIKI_FILE}:
+            shutil.rmtree(old)
+    if new.is_dir():
+        folder.mkdir(exist_ok=True)
+        for case_folder in list(new.iterdir()):
+            os.replace(case_folder, folder / case_folder.name)
+        new.rmdir()
 
 
 def _plain(value: Any) -> Any:

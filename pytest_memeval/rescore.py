@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_memeval.cases.models import CaseSet, EvalCase
-from pytest_memeval.metrics.thresholds import Gate, Threshold
-from pytest_memeval.outputs import Outputs
+from pytest_memeval.metrics.thresholds import Gate, Threshold, parse_gate
+from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.report.build import build_report
 from pytest_memeval.report.reader import ReportError, records_of, run_of, sets_of
-from pytest_memeval.results import CaseError, CaseResult, StageStatus
+from pytest_memeval.results import CaseError, CaseResult, RunInfo, StageStatus
 from pytest_memeval.scopes import set_info
-from pytest_memeval.scoring import CaseScorer, ScoringOptions, expectations_of, missed_expectations
-from pytest_memeval.stages import truth_stages
+from pytest_memeval.scoring import (
+    CaseScorer,
+    ScoringOptions,
+    default_expectations,
+    expectations_of,
+    missed_expectations,
+)
+from pytest_memeval.stages import CHAIN, truth_stages
 from pytest_memeval.values import DISTILL_STAGES
 
 
 @dataclass(frozen=True, slots=True)
 class Rescoring:
     """What is to be different. ``gates`` replace a scope's gates on the same metric; ``ini_gates`` are used for files
-    without gates of their own."""
+    without gates of their own; ``expect`` are the default thresholds of every case."""
 
     scoring: ScoringOptions
     gates: tuple[Gate, ...] = ()
@@ -35,94 +41,171 @@ def rescore_report(
 ) -> tuple[dict[str, Any], list[CaseResult]]:
     """The report that the stored outputs give with today's labels, and its case results.
 
-    ``case_sets`` holds the case files by their path in the report. Raises ReportError for a report without texts
-    (``memeval_report_text`` was not ``full``), since similarity needs them.
+    ``case_sets`` holds the case files by their path in the report. A case that is no longer in its file is left out,
+    one that the run did not have is not measured; the report's notes say how many. Raises ReportError for a report
+    without texts (``memeval_report_text`` was not ``full``), since similarity needs them, and for damaged outputs.
     """
     policy = report.get("config", {}).get("options", {}).get("report_text", "full")
     if policy != "full":
         raise ReportError(f"The run kept no texts (memeval_report_text = {policy}), so it cannot be scored again.")
-    notes: list[str] = []
-    results = []
+    run = run_of(report)
+    records = records_of(report)
     by_id = {path: {case.case_id: case for case in loaded.cases} for path, loaded in case_sets.items()}
-    gone = changed = 0
-    for record in records_of(report):
+    results: list[CaseResult] = []
+    in_code = gone = changed = 0
+    for record in records:
         case = by_id.get(record.set, {}).get(record.case_id)
         if case is None:
-            gone += 1
+            in_code += record.set not in case_sets
+            gone += record.set in case_sets
             continue
         changed += case.content_hash != record.content_hash
-        results.append(rescore_case(record, case, change))
-    if gone:
-        notes.append(f"{gone} case(s) of the run are no longer in their files and were left out")
-    if changed:
-        notes.append(f"{changed} case(s) were changed since the run; their outputs are those of the run")
-    run = run_of(report)
+        try:
+            results.append(rescore_case(record, case, change, run))
+        except OutputError as error:
+            raise ReportError(f"The outputs of {record.node_id} cannot be read: {error}.") from None
+    known = {(record.set, record.case_id) for record in records} | _not_run(run)
+    added = sum((path, name) not in known for path, cases in by_id.items() for name in cases)
     run = replace(
         run,
         run_id=f"{run.run_id}-rescored",
         matcher=change.scoring.describe(),
-        gates=tuple((str(gate), "command line") for gate in change.gates) or run.gates,
-        notes=(*run.notes, *notes),
+        gates=_gates(run, change.gates),
+        gates_enabled=run.gates_enabled or bool(change.gates),
+        partial=run.partial or ("selected" if added else None),
+        not_run=tuple((path, node) for path, node in run.not_run if path in case_sets),
+        notes=(*run.notes, *_notes(in_code=in_code, gone=gone, changed=changed, added=added)),
     )
-    infos = []
-    for stored in sets_of(report):
-        loaded = case_sets[stored.path]
-        fresh = set_info(loaded, stored.path, change.ini_gates)
-        kept_ini = loaded.meta.gates is None and not change.ini_gates and any(o == "ini" for _, o in stored.gates)
-        infos.append(replace(fresh, gates=stored.gates) if kept_ini else fresh)
+    infos = [
+        set_info(case_sets[stored.path], stored.path, change.ini_gates)
+        for stored in sets_of(report)
+        if stored.path in case_sets
+    ]
     return build_report(run, infos, results), results
 
 
-def rescore_case(record: CaseResult, case: EvalCase, change: Rescoring) -> CaseResult:
+def _not_run(run: RunInfo) -> set[tuple[str, str]]:
+    return {(path, node.partition("::")[2]) for path, node in run.not_run}
+
+
+def _gates(run: RunInfo, gates: Sequence[Gate]) -> tuple[tuple[str, str], ...]:
+    """The command line's gates: the new ones, and those of the run on other metrics."""
+    replaced = {str(gate.path) for gate in gates}
+    kept = [(text, origin) for text, origin in run.gates if str(parse_gate(text, origin).path) not in replaced]
+    return (*kept, *((str(gate), "command line") for gate in gates))
+
+
+def _notes(*, in_code: int, gone: int, changed: int, added: int) -> list[str]:
+    notes = []
+    if in_code:
+        notes.append(f"{in_code} case(s) are built in the code of a test and were left out")
+    if gone:
+        notes.append(f"{gone} case(s) of the run are no longer in their files and were left out")
+    if changed:
+        notes.append(f"{changed} case(s) were changed since the run; their outputs are those of the run")
+    if added:
+        notes.append(f"{added} case(s) of the files were not part of the run and are not measured")
+    return notes
+
+
+def rescore_case(record: CaseResult, case: EvalCase, change: Rescoring, run: RunInfo) -> CaseResult:
     """One case with its stored outputs and today's labels. A stage that has labels now and of which the run kept no
-    output is errored: it cannot be told from the record."""
+    output is errored: it cannot be told from the record. So is a case whose labels are now invalid."""
     if record.outcome == "skipped":
         return record
-    outputs = Outputs.from_json(record.outputs, record.facts)
-    scorer = CaseScorer(case, outputs, change.scoring)
-    status, missing = _statuses(record, truth_stages(case))
-    scored = [stage for stage, now in status.items() if now == "scored"]
-    sections = scorer.sections(scored)
-    lost = [CaseError(stage, "not_recorded", "the run kept no output of this stage") for stage in missing]
-    errors = (*record.errors, *lost)
-    selected = frozenset(stage for stage, now in status.items() if now != "unselected")
-    thresholds = expectations_of(case, selected, change.expect)
-    return replace(
+    described = replace(
         record,
-        outcome="errored" if errors else "scored",
         source=case.source,
         difficulty=case.difficulty,
         tags=case.tags,
         line=case.line,
         content_hash=case.content_hash,
+    )
+    if case.problems:
+        return _invalid(described, case)
+    outputs = Outputs.from_json(record.outputs, record.facts)
+    scorer = CaseScorer(case, outputs, change.scoring)
+    selected = None if "all" in run.stages else frozenset(run.stages)
+    status, lost = _statuses(record, case, outputs, selected, run.supported_stages)
+    sections = scorer.sections([stage for stage, now in status.items() if now == "scored"])
+    errors = (*(error for error in record.errors if _still_counts(error, status)), *lost)
+    thresholds = expectations_of(case, selected, change.expect)
+    optional = [one for one in default_expectations(case, change.expect) if one not in case.expect]
+    return replace(
+        described,
+        outcome="errored" if errors else "scored",
         stages=status,
         sections=sections,
         errors=errors,
-        missed_expectations=() if errors else tuple(missed_expectations(sections, thresholds)),
+        missed_expectations=() if errors else tuple(missed_expectations(sections, thresholds, optional)),
         has_expectations=bool(thresholds),
     )
 
 
-def _statuses(record: CaseResult, truths: Sequence[str]) -> tuple[dict[str, StageStatus], list[str]]:
+def _invalid(record: CaseResult, case: EvalCase) -> CaseResult:
+    text = "\n".join(f"line {problem.line}: {problem.message}" for problem in case.problems)
+    truths = truth_stages(case)
+    return replace(
+        record,
+        outcome="errored",
+        stages={stage: "void" if stage in truths else "no_truth" for stage in DISTILL_STAGES},
+        sections={},
+        errors=(CaseError("case", "invalid_case", text),),
+        missed_expectations=(),
+    )
+
+
+def _still_counts(error: CaseError, status: Mapping[str, StageStatus]) -> bool:
+    """Whether a stage's error still matters: its labels, and those of all that builds on it, may have been removed."""
+    return error.stage not in status or status[error.stage] in ("errored", "ran_errored")
+
+
+def _statuses(
+    record: CaseResult,
+    case: EvalCase,
+    outputs: Outputs,
+    selected: Collection[str] | None,
+    supported: Collection[str],
+) -> tuple[dict[str, StageStatus], list[CaseError]]:
+    """Each stage's status with today's labels, and an error for each stage whose output is wanted and not there."""
+    truths = truth_stages(case)
     status: dict[str, StageStatus] = {}
-    missing = []
+    lost: list[CaseError] = []
     for stage in DISTILL_STAGES:
         before = record.stages.get(stage, "no_truth")
-        has_output = stage in record.outputs
-        if stage not in truths:
-            status[stage] = "ran" if has_output and before in ("scored", "ran") else "no_truth"
-        elif before in ("scored", "ran") and has_output:
-            status[stage] = "scored"
+        there = stage in record.outputs
+        chosen = selected is None or stage in selected
+        if stage not in truths or not chosen:
+            needed = any(stage in CHAIN[later] for later in truths)
+            if there and before in ("scored", "ran"):
+                status[stage] = "ran"
+            elif needed and before in ("errored", "ran_errored"):
+                status[stage] = "ran_errored"
+            else:
+                status[stage] = "no_truth" if stage not in truths else "unselected"
         elif before in ("errored", "ran_errored"):
             status[stage] = "errored"
-        elif before in ("void", "unsupported", "unselected", "skipped"):
-            status[stage] = before
+        elif before in ("void", "unsupported", "unselected", "skipped") or (
+            before == "no_truth" and stage not in supported
+        ):
+            status[stage] = "unsupported" if before == "no_truth" else before
         else:
-            status[stage] = "errored"
-            missing.append(stage)
-    return status, missing
+            why = _not_recorded(stage, case, outputs) if there else "the run kept no output of this stage"
+            status[stage] = "errored" if why else "scored"
+            if why:
+                lost.append(CaseError(stage, "not_recorded", why))
+    return status, lost
+
+
+def _not_recorded(stage: str, case: EvalCase, outputs: Outputs) -> str | None:
+    """What a stage's stored output lacks of what is labelled now."""
+    if stage != "template" or case.expected_l2 is None:
+        return None
+    wanted = (mode for mode, labels in case.expected_l2.template_section.items() if labels)
+    missing = [mode for mode in wanted if mode not in (outputs.template or {})]
+    return f"the run kept no sections of mode {', '.join(missing)}" if missing else None
 
 
 def case_files(report: Mapping[str, Any], root: Path) -> dict[str, Path]:
-    """The report's case files by their path in it, looked for below ``root``."""
-    return {path: root / path for path in report["case_sets"]}
+    """The report's case files by their path in it, looked for below ``root``; cases built in code have none."""
+    return {path: root / path for path in report["case_sets"] if Path(path).suffix != ".py"}

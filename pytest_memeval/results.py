@@ -153,6 +153,7 @@ class SetInfo:
 
     ``path`` is relative to the rootdir, with forward slashes. ``gates`` are the scope's own gates as (text, origin),
     origin ``default``, ``ini`` or ``file``. ``truth_counts`` says how many cases of the *file* have labels for a stage.
+    ``note`` is what the file's author says of its gates (``meta.gates_note``).
     """
 
     path: str
@@ -162,6 +163,7 @@ class SetInfo:
     gates: tuple[tuple[str, str], ...] = ()
     truth_counts: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    note: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -172,6 +174,7 @@ class SetInfo:
             "gates": [list(gate) for gate in self.gates],
             "truth_counts": dict(self.truth_counts),
             "warnings": list(self.warnings),
+            "note": self.note,
         }
 
     @classmethod
@@ -184,6 +187,7 @@ class SetInfo:
             gates=tuple((gate[0], gate[1]) for gate in data["gates"]),
             truth_counts=dict(data["truth_counts"]),
             warnings=tuple(data["warnings"]),
+            note=data.get("note"),
         )
 
 

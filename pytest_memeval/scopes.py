@@ -31,4 +31,5 @@ def set_info(case_set: CaseSet, path: str, ini_gates: Sequence[Gate] = ()) -> Se
         gates=gates,
         truth_counts=counts,
         warnings=tuple(str(warning).replace(str(case_set.path), path, 1) for warning in case_set.warnings),
+        note=None if case_set.meta.extra.get("gates_note") is None else str(case_set.meta.extra["gates_note"]),
     )

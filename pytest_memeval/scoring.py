@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.metrics.catalog import METRICS
+from pytest_memeval.case_counts import metric_stages
 from pytest_memeval.metrics.inject import compute_inject, inject_section
 from pytest_memeval.metrics.l1 import L1Metrics, compute_l1
 from pytest_memeval.metrics.l2 import compute_scenes, compute_sections, l2_section
@@ -16,8 +16,9 @@ from pytest_memeval.metrics.matching import Matcher, SimilarityMatcher
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.thresholds import MetricPath, Threshold
 from pytest_memeval.outputs import Outputs
+from pytest_memeval.report.numbers import number_text, value_text
 from pytest_memeval.stages import truth_stages
-from pytest_memeval.values import Decision, Memory, Scene
+from pytest_memeval.values import ACTIONS, Decision, Memory
 
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import EvalCase
@@ -39,16 +40,11 @@ class ScoringOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
-    """Where the labelled memories went.
+class LiveIds:
+    """Under which id each labelled memory's information lives: labelled index → id, ``None`` for one that was not
+    reached. ``by_content``: whether some id was unknown and content had to stand in for it."""
 
-    ``reached``: labelled index → index of the memory that stands for it among those given to the later stages.
-    ``live_ids``: labelled index → id under which it lives in the store, ``None`` for one that was not reached.
-    ``by_content``: whether some id was unknown and content had to stand in for it.
-    """
-
-    reached: Mapping[int, int]
-    live_ids: Mapping[int, str | None]
+    ids: Mapping[int, str | None]
     by_content: bool = False
 
 
@@ -88,6 +84,23 @@ def live_id(memory: Memory, decision: Decision | None) -> str | None:
     return None
 
 
+def live_content(memory: Memory, decision: Decision | None) -> str:
+    """What the memory says after conflict resolution."""
+    if decision is None or not decision.merged_content or decision.action not in ("update", "merge"):
+        return memory.content
+    return decision.merged_content
+
+
+def decisions_by_memory(decisions: Iterable[Decision]) -> dict[int, Decision]:
+    """Memory index → the decision that counts: the first with a known action, else the first."""
+    chosen: dict[int, Decision] = {}
+    for decision in decisions:
+        before = chosen.get(decision.memory_index)
+        if before is None or (before.action not in ACTIONS and decision.action in ACTIONS):
+            chosen[decision.memory_index] = decision
+    return chosen
+
+
 class CaseScorer:
     """Scores one case's outputs, stage by stage; what several stages need is computed once."""
 
@@ -118,57 +131,103 @@ class CaseScorer:
         )
 
     @cached_property
-    def provenance(self) -> Provenance:
-        """Labelled memory → the memory and id that stand for it (metrics: stage input and provenance)."""
-        count = len(self.case.expected_l1.memories) if self.case.expected_l1 is not None else 0
+    def _labelled_memories(self) -> list[Memory]:
+        return labelled_memories(self.case)
+
+    @property
+    def reached(self) -> Mapping[int, int]:
+        """Labelled index → index of the memory that stands for it among those given to conflict resolution."""
         if not self.options.chained:
-            return Provenance(
-                {index: index for index in range(count)},
-                {index: f"{self.case.case_id}#{index}" for index in range(count)},
-            )
-        match, memories = self.l1, self.outputs.l1
-        if match is None or memories is None:
-            return Provenance({}, dict.fromkeys(range(count)))
-        reached = {matched.pair.truth_index: matched.pair.pred_index for matched in match.pairs}
-        decisions: dict[int, Decision] = {}
-        for decision in self.outputs.l15 or ():
-            decisions.setdefault(decision.memory_index, decision)
-        ids: dict[int, str | None] = dict.fromkeys(range(count))
+            return {index: index for index in range(len(self._labelled_memories))}
+        if self.l1 is None:
+            return {}
+        return {matched.pair.truth_index: matched.pair.pred_index for matched in self.l1.pairs}
+
+    def live_ids(self, placed: Iterable[str]) -> LiveIds:
+        """Where each labelled memory lives, for a stage that placed the ids ``placed``.
+
+        An id comes from the memory, or from the decision about it. Where there is none, or where it is not among those
+        placed and the engine placed something that is no id it ever gave, the placed text most like the memory's
+        content stands in for it: an engine without ids lists contents.
+        """
+        groups = dict.fromkeys(placed)
+        known: dict[int, tuple[str | None, str]] = {}
+        for index in range(len(self._labelled_memories)):
+            memory, decision = self._stands_for(index)
+            if memory is not None:
+                known[index] = (live_id(memory, decision), live_content(memory, decision))
+        given = {identity for identity, _ in known.values()} | self._ids_given
+        strange = [name for name in groups if name not in given]
+        ids: dict[int, str | None] = dict.fromkeys(range(len(self._labelled_memories)))
         by_content = False
-        for truth_index, pred_index in reached.items():
-            memory = memories[pred_index]
-            identity = live_id(memory, decisions.get(pred_index))
-            if identity is None:
-                identity, by_content = self._by_content(memory), True
-            ids[truth_index] = identity
-        return Provenance(reached, ids, by_content)
+        for index, (identity, content) in known.items():
+            if identity is None or (identity not in groups and strange):
+                alike = self.options.matcher.match(strange, [content]) if strange else []
+                if alike or identity is None:
+                    by_content = True
+                    identity = strange[alike[0][1]] if alike else content
+            ids[index] = identity
+        return LiveIds(ids, by_content)
 
-    @cached_property
-    def _placed_ids(self) -> list[str]:
-        """Every id that occurs in scenes, sections and injected blocks, once, in order."""
-        seen: dict[str, None] = {}
-        groups: list[Sequence[str]] = [scene.memory_ids for scene in self.outputs.l2 or ()]
-        groups += [section.memory_ids for sections in (self.outputs.template or {}).values() for section in sections]
-        groups += [block.memory_ids for block in self.outputs.inject_pipeline or ()]
-        for group in groups:
-            seen.update(dict.fromkeys(group))
-        return list(seen)
+    def _stands_for(self, index: int) -> tuple[Memory | None, Decision | None]:
+        """The memory that stands for a labelled one, with the decision about it."""
+        if not self.options.chained:
+            return self._labelled_memories[index], None
+        place = self.reached.get(index)
+        if place is None or self.outputs.l1 is None:
+            return None, None
+        return self.outputs.l1[place], decisions_by_memory(self.outputs.l15 or ()).get(place)
 
-    def _by_content(self, memory: Memory) -> str | None:
-        """An engine without ids lists contents where ids are expected: the one most like this memory."""
-        pairs = self.options.matcher.match(self._placed_ids, [memory.content])
-        return self._placed_ids[pairs[0][1]] if pairs else None
+    @property
+    def _ids_given(self) -> set[str | None]:
+        """Every id that the engine was given or gave itself."""
+        given: set[str | None] = set(self._existing_ids)
+        if self.options.chained:
+            given |= {memory.id for memory in self.outputs.l1 or ()}
+            given |= {decision.result_id for decision in self.outputs.l15 or ()}
+        else:
+            given |= {memory.id for memory in self._labelled_memories}
+        return given
+
+    def labelled_ids(self, placed: Iterable[str]) -> LiveIds:
+        """As :meth:`live_ids`, for a store that was filled with the labelled memories."""
+        labelled = CaseScorer(self.case, self.outputs, replace(self.options, chained=False))
+        return labelled.live_ids(placed)
 
     def section_l15(self) -> SectionRecord:
-        actions = self.case.expected_l15.actions if self.case.expected_l15 is not None else ()
+        truth = self.case.expected_l15
         metrics = compute_l15(
-            actions,
-            self.outputs.l15 or (),
-            reached=self.provenance.reached,
+            truth.actions if truth is not None else (),
+            [self._with_target_ids(decision) for decision in self.outputs.l15 or ()],
+            reached=self.reached,
             bad_decisions=self._facts("bad_decision"),
+            valid_target_ids=self._valid_target_ids,
+            memory_count=len(self._new_memories),
             matcher=self.options.matcher,
         )
         return metrics.section()
+
+    @property
+    def _new_memories(self) -> Sequence[Memory]:
+        """What conflict resolution was given."""
+        return (self.outputs.l1 or ()) if self.options.chained else self._labelled_memories
+
+    @property
+    def _valid_target_ids(self) -> set[str] | None:
+        """What a decision may name: stored memories, and the other new ones (by content, without an id). ``None`` where
+        a stored memory's id is not known."""
+        if any(memory.id is None for memory in self.case.existing_memories):
+            return None
+        return self._existing_ids | {
+            memory.content if memory.id is None else memory.id for memory in self._new_memories
+        }
+
+    def _with_target_ids(self, decision: Decision) -> Decision:
+        """An engine without ids names a stored memory by its content."""
+        contents = {memory.content: memory.id for memory in self.case.existing_memories if memory.id is not None}
+        known = self._existing_ids
+        targets = tuple(target if target in known else contents.get(target, target) for target in decision.target_ids)
+        return decision if targets == decision.target_ids else replace(decision, target_ids=targets)
 
     def section_l2(self, *, scenes: bool, sections: bool, with_l1: bool = True) -> SectionRecord:
         """The figures of section ``l2``: those of ``scenes`` (stage l2), of ``sections`` (stage template), or both."""
@@ -178,40 +237,65 @@ class CaseScorer:
             placed = compute_sections(
                 truth.template_section,
                 self.outputs.template,
-                self.provenance.live_ids,
-                ignored_ids=self._existing_ids,
+                self.live_ids(self._placed("template")).ids,
+                ignored_ids=self._ignored_ids(self._placed("template")),
             )
         if truth is not None and scenes and self.outputs.l2 is not None:
             made = compute_scenes(
-                truth, self._scenes(self.outputs.l2), self.provenance.live_ids, matcher=self.options.matcher
+                truth,
+                self.outputs.l2,
+                self.live_ids(self._placed("l2")).ids,
+                matcher=self.options.matcher,
+                loaded_ids={scene.id for scene in self.case.existing_scenes},
             )
         return l2_section(placed, made, self.l1 if with_l1 and placed is not None else None)
 
-    def _scenes(self, scenes: Sequence[Scene]) -> list[Scene]:
-        """Without those that were only loaded and that aggregation left alone."""
-        loaded = {scene.id for scene in self.case.existing_scenes}
-        return [scene for scene in scenes if scene.change is not None or scene.id not in loaded]
+    def _placed(self, stage: str) -> list[str]:
+        """The ids that a stage's output names."""
+        groups: list[Sequence[str]] = []
+        if stage == "l2":
+            groups = [scene.memory_ids for scene in self.outputs.l2 or ()]
+        elif stage == "template":
+            truth = self.case.expected_l2
+            modes = truth.template_section if truth is not None else {}
+            shown = (self.outputs.template or {}).items()
+            groups = [section.memory_ids for mode, sections in shown if mode in modes for section in sections]
+        elif stage == "inject":
+            groups = [block.memory_ids for block in self.outputs.inject_pipeline or ()]
+        elif stage == "inject_labelled":
+            groups = [block.memory_ids for block in self.outputs.inject_labelled or ()]
+        return [name for group in groups for name in group]
+
+    def matched_by_content(self, stage: str) -> bool:
+        """Whether some memory of the stage's output had to be looked up by its content, for want of an id."""
+        if stage == "inject":
+            labelled = self.outputs.inject_labelled is not None and self.labelled_ids(self._placed("inject_labelled"))
+            pipeline = self.outputs.inject_pipeline is not None and self.live_ids(self._placed("inject"))
+            return any(found and found.by_content for found in (labelled, pipeline))
+        return stage in ("l2", "template") and self.live_ids(self._placed(stage)).by_content
 
     @property
-    def _existing_ids(self) -> Collection[str]:
+    def _existing_ids(self) -> set[str]:
         return {memory.id for memory in self.case.existing_memories if memory.id is not None}
+
+    def _ignored_ids(self, placed: Iterable[str]) -> set[str]:
+        """The stored memories' ids, and their contents where those stand for an id."""
+        contents = {memory.content for memory in self.case.existing_memories}
+        return self._existing_ids | contents.intersection(placed)
 
     def section_inject(self) -> SectionRecord:
         truth = self.case.expected_inject
-        referenced = truth.referenced_memory_indices if truth is not None else ()
+        referenced = dict.fromkeys(truth.referenced_memory_indices if truth is not None else ())
         labelled = pipeline = None
         if self.outputs.inject_labelled is not None:
-            ids = {f"{self.case.case_id}#{index}" for index in referenced}
-            labelled = compute_inject(self.outputs.inject_labelled, ids)
+            live = self.labelled_ids(self._placed("inject_labelled")).ids
+            labelled = compute_inject(self.outputs.inject_labelled, _ids_of(referenced, live))
         if self.outputs.inject_pipeline is not None:
-            live = self.provenance.live_ids
-            reached = [live.get(index) for index in referenced]
+            live = self.live_ids(self._placed("inject")).ids
+            ids = _ids_of(referenced, live)
             # A memory that was not reached stays in the denominator: it was to be injected and cannot be.
-            ids = {
-                identity if identity is not None else f"\0unreached#{index}"
-                for index, identity in zip(referenced, reached, strict=True)
-            }
-            pipeline = compute_inject(self.outputs.inject_pipeline, ids)
+            unreached = sum(live.get(index) is None for index in referenced)
+            pipeline = compute_inject(self.outputs.inject_pipeline, ids, unreached=unreached)
         return inject_section(labelled, pipeline)
 
     def stage_metrics(self, stage: str) -> SectionRecord | None:
@@ -255,15 +339,25 @@ def case_value(sections: Mapping[str, SectionRecord], path: MetricPath) -> float
     return section.values().get(path.name)
 
 
-def missed_expectations(sections: Mapping[str, SectionRecord], thresholds: Sequence[Threshold]) -> list[str]:
-    """A sentence for each threshold that is missed, or whose metric is null in this case."""
+def missed_expectations(
+    sections: Mapping[str, SectionRecord],
+    thresholds: Sequence[Threshold],
+    optional: Collection[Threshold] = (),
+) -> list[str]:
+    """A sentence for each threshold that is missed, or whose metric is null in this case.
+
+    ``optional`` ones hold only where there is something to measure: a default threshold is not about this case.
+    """
     missed = []
     for threshold in thresholds:
         value = case_value(sections, threshold.path)
+        bound = f"{threshold.op} {number_text(threshold.number)}"
         if value is None:
-            missed.append(f"{threshold.path} is null here, expected {threshold.op} {threshold.number:g}")
+            if threshold not in optional:
+                missed.append(f"{threshold.path} is null here, expected {bound}")
         elif not threshold.holds(value):
-            missed.append(f"{threshold.path} is {value:.6g}, expected {threshold.op} {threshold.number:g}")
+            shown = value_text(value, against=threshold.number)
+            missed.append(f"{threshold.path} is {shown}, expected {bound}")
     return missed
 
 
@@ -271,16 +365,31 @@ def expectations_of(
     case: EvalCase, selected: Collection[str] | None, default: Sequence[Threshold] = ()
 ) -> tuple[Threshold, ...]:
     """The case's own thresholds on selected stages (``None``: all), and the defaults for whose metric it has labels."""
-    truths = truth_stages(case)
-
-    def stage_of(threshold: Threshold) -> str | None:
-        spec = METRICS.get(threshold.path.base)
-        return None if spec is None else spec.stage
-
     named = {threshold.path for threshold in case.expect}
-    added = [threshold for threshold in default if threshold.path not in named and stage_of(threshold) in truths]
+    added = default_expectations(case, [threshold for threshold in default if threshold.path not in named])
     return tuple(
         threshold
         for threshold in (*case.expect, *added)
-        if selected is None or stage_of(threshold) is None or stage_of(threshold) in selected
+        if selected is None or all(stage in selected for stage in _stages_of(threshold))
     )
+
+
+def default_expectations(case: EvalCase, default: Sequence[Threshold]) -> tuple[Threshold, ...]:
+    """The defaults whose metric the case has labels for, and whose filter it meets."""
+    truths = truth_stages(case)
+    values = {"difficulty": (case.difficulty,), "source": (case.source,), "tag": case.tags}
+    return tuple(
+        threshold
+        for threshold in default
+        if all(stage in truths for stage in _stages_of(threshold))
+        and all(value in values[name] for name, value in threshold.path.filters)
+    )
+
+
+def _stages_of(threshold: Threshold) -> tuple[str, ...]:
+    """The stages that must be measured for the threshold's metric; none for a custom one."""
+    return metric_stages(threshold.path.section, threshold.path.metric)
+
+
+def _ids_of(indices: Iterable[int], live: Mapping[int, str | None]) -> set[str]:
+    return {identity for index in indices if (identity := live.get(index)) is not None}

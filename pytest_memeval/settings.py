@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,17 +32,23 @@ class SettingsError(ValueError):
 class Settings:
     """Every option of :mod:`pytest_memeval.options` under its name with underscores, typed; paths are absolute.
 
-    ``rootdir`` is what case set paths in reports are relative to.
+    ``rootdir`` is what case set paths in reports are relative to. ``origins`` says of each value that was given by what
+    name: the option's or its ini twin's.
     """
 
     rootdir: Path
     values: dict[str, Any]
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
         try:
             return self.__dict__["values"][name]
         except KeyError:
             raise AttributeError(name) from None
+
+    def where(self, name: str) -> str:
+        """How the value was given, for messages: ``--memeval-engine``, or ``memeval_engine`` from the ini."""
+        return self.origins.get(name) or f"--memeval-{name.replace('_', '-')}"
 
     @property
     def stage_set(self) -> frozenset[str] | None:
@@ -51,7 +57,7 @@ class Settings:
         try:
             return parse_stages(self.stages)
         except UnknownStage as error:
-            raise SettingsError(f"--memeval-stages: {error}") from None
+            raise SettingsError(f"{self.where('stages')}: {error}") from None
 
     def gates_from(self, origin: str) -> tuple[Gate, ...]:
         """The gates of the ini or of the command line, parsed."""
@@ -60,16 +66,7 @@ class Settings:
 
     @property
     def default_expectations(self) -> tuple[Threshold, ...]:
-        from pytest_memeval.metrics.thresholds import ThresholdError, parse_threshold
-
-        result = []
-        for text in self.expect or ():
-            path, _, bound = text.strip().partition(" ")
-            try:
-                result.append(parse_threshold(path, bound))
-            except ThresholdError as error:
-                raise SettingsError(f"memeval_expect: {error}") from None
-        return tuple(result)
+        return parse_expectations(self.expect or ())
 
     def run_settings(self) -> RunSettings:
         from pytest_memeval.metrics.matching import build_matcher
@@ -80,7 +77,7 @@ class Settings:
         try:
             matcher = build_matcher(self.matcher, self.match_threshold)
         except ValueError as error:
-            raise SettingsError(f"--memeval-matcher: {error}") from None
+            raise SettingsError(f"{self.where('matcher')}: {error}") from None
         return RunSettings(
             stages=self.stage_set,
             chained=chained,
@@ -140,7 +137,7 @@ class Settings:
         for role in roles:
             model = self.model_settings(role)
             problem = model.missing_model_message()
-            if problem is None and self.cache not in ("replay", "batch"):
+            if problem is None and self.cache not in ("replay", "batch") and not self.plan:
                 problem = model.missing_key_message()
             if problem is not None:
                 raise SettingsError(problem)
@@ -174,6 +171,20 @@ def user_cache_folder() -> Path:
     return base / "pytest-memeval"
 
 
+def parse_expectations(texts: Iterable[str]) -> tuple[Threshold, ...]:
+    """Default thresholds as the ini writes them: ``l1.memory_recall >= 0.5``. Raises SettingsError."""
+    from pytest_memeval.metrics.thresholds import ThresholdError, parse_threshold
+
+    result = []
+    for text in texts:
+        path, _, bound = text.strip().partition(" ")
+        try:
+            result.append(parse_threshold(path, bound))
+        except ThresholdError as error:
+            raise SettingsError(f"memeval_expect: {error}") from None
+    return tuple(result)
+
+
 def parse_gate_options(texts: Any, origin: str) -> tuple[Gate, ...]:
     from pytest_memeval.metrics.thresholds import ThresholdError, parse_gate
 
@@ -200,6 +211,7 @@ def read_settings(
     for the command line and against rootdir for the ini.
     """
     values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
     for option in OPTIONS:
         key = option.name.replace("-", "_")
         given = from_command_line(option) if option.flag else None
@@ -213,8 +225,10 @@ def read_settings(
             values[key] = option.default
             continue
         values[key] = _typed(option, value, where, base)
-    _check(values)
-    return Settings(rootdir, values)
+        origins[key] = where
+    settings = Settings(rootdir, values, origins)
+    _check(settings)
+    return settings
 
 
 def _typed(option: Option, value: Any, where: str, base: Path) -> Any:
@@ -233,32 +247,34 @@ def _typed(option: Option, value: Any, where: str, base: Path) -> Any:
     return value
 
 
-def _check(values: dict[str, Any]) -> None:
+def _check(settings: Settings) -> None:
     from pytest_memeval.documents.problems import did_you_mean
 
+    values = settings.values
+
     def refuse(name: str, why: str) -> None:
-        raise SettingsError(f"--memeval-{name}: {why}")
+        raise SettingsError(f"{settings.where(name)}: {why}")
 
     for name in ("limit", "sample"):
         if values[name] is not None and values[name] < 1:
             refuse(name, f"{values[name]} is less than 1")
     for name in ("max_tokens", "max_attempts", "rpm", "tpm"):
         if values[name] is not None and not values[name] >= 1:
-            refuse(name.replace("_", "-"), f"{values[name]} is less than 1")
-    for name in ("request_timeout", "max_cost"):
+            refuse(name, f"{values[name]} is less than 1")
+    for name in ("request_timeout", "max_cost", "progress"):
         if values[name] is not None and not 0 < values[name] < float("inf"):
-            refuse(name.replace("_", "-"), f"{values[name]} is not a number above 0")
+            refuse(name, f"{values[name]} is not a number above 0")
     if values["llm"] is not None and values["llm"] not in CHAT_MODELS:
         refuse("llm", f"unknown chat model {values['llm']!r}{did_you_mean(values['llm'], CHAT_MODELS)}")
     if values["timeout"] is not None and not 0 < values["timeout"] < float("inf"):
         refuse("timeout", f"{values['timeout']} is not a number of seconds above 0")
     for name in ("match_threshold", "max_error_rate"):
         if not 0 <= values[name] <= 1:
-            refuse(name.replace("_", "-"), f"{values[name]} is not between 0 and 1")
+            refuse(name, f"{values[name]} is not between 0 and 1")
     engine = values["engine"]
     if ":" not in engine and engine not in ENGINES:
         refuse(
-            "engine", f"unknown engine {engine!r}{did_you_mean(engine, ENGINES)}; your own is named module:attribute"
+            "engine", f"unknown engine {engine!r} (your own is named module:attribute){did_you_mean(engine, ENGINES)}"
         )
     if values["matcher"] not in MATCHERS:
         refuse("matcher", f"unknown matcher {values['matcher']!r}{did_you_mean(values['matcher'], MATCHERS)}")
@@ -266,3 +282,6 @@ def _check(values: dict[str, Any]) -> None:
         path = values[name]
         if path is not None and not path.exists():
             refuse(name, f"{path} does not exist")
+    output = values["output"]
+    if output is not None and output.exists() and not output.is_dir():
+        refuse("output", f"{output} is a file, not a folder")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_memeval.results import StageStatus
@@ -35,16 +35,18 @@ def parse_stages(text: str) -> frozenset[str] | None:
     names = [part.strip().lower() for part in text.split(",") if part.strip()]
     if not names:
         raise UnknownStage("no stage is named; write for example l1,l2 or all")
-    if names == ["all"]:
-        return None
     chosen = set()
     for name in names:
+        if name == "all":
+            continue
         stage = STAGE_ALIASES.get(name, name)
         if stage not in DISTILL_STAGES:
             from pytest_memeval.documents.problems import did_you_mean
 
             raise UnknownStage(f"unknown stage {name!r}{did_you_mean(name, (*DISTILL_STAGES, 'rrf', 'all'))}")
         chosen.add(stage)
+    if "all" in names:
+        return None
     if "l2" in chosen:
         chosen.add("template")
     return frozenset(chosen)
@@ -53,11 +55,11 @@ def parse_stages(text: str) -> frozenset[str] | None:
 def truth_stages(case: EvalCase) -> tuple[str, ...]:
     """The stages for which the case has labels, in pipeline order."""
     l2 = case.expected_l2
-    labelled = {
+    labelled: dict[str, bool] = {
         "l1": case.expected_l1 is not None,
-        "l15": case.expected_l15 is not None,
+        "l15": case.expected_l15 is not None and bool(case.expected_l15.actions),
         "l2": l2 is not None and bool(l2.scene_labels or l2.scenes),
-        "template": l2 is not None and bool(l2.template_section),
+        "template": l2 is not None and any(l2.template_section.values()),
         "inject": case.expected_inject is not None,
         "search": case.expected_search is not None,
     }
@@ -66,12 +68,17 @@ def truth_stages(case: EvalCase) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """``scored``: labelled, selected and supported. ``run``: these and what they build on, in order. ``idle``: the
-    status of every other distillation stage."""
+    """``scored``: labelled, selected and supported. ``run``: these and what they build on, in order. ``idle``: why each
+    other stage is not scored, whether it runs on the way or not."""
 
     scored: tuple[str, ...]
     run: tuple[str, ...]
     idle: Mapping[str, StageStatus]
+
+    def with_stages(self, stages: Collection[str]) -> StagePlan:
+        """The same with further stages to run unscored."""
+        wanted = {*self.run, *stages}
+        return replace(self, run=tuple(stage for stage in DISTILL_STAGES if stage in wanted))
 
 
 def plan_stages(
@@ -81,7 +88,8 @@ def plan_stages(
 
     ``selected`` is ``None`` for all. In a chain a stage that needs ``l1`` cannot be measured on an engine without it;
     a missing ``l15`` is passed over, since the memories can be taken as they are. Existing memories can only be given
-    to an engine that has ``load``, and labelled memories likewise.
+    to an engine that has ``load``, and labelled memories likewise: without it ``l15`` is not measured on a case with
+    existing memories, and runs unscored where later stages need its new memories stored.
     """
     truths = truth_stages(case)
     has_store = bool(case.existing_memories or case.existing_scenes)
@@ -96,18 +104,18 @@ def plan_stages(
             idle[stage] = "unsupported"
         else:
             scored.append(stage)
-    wanted = set(scored)
-    if chained:
-        for stage in scored:
-            if stage == "inject" and "l1" not in supported:
-                continue
-            wanted.update(
-                needed
-                for needed in CHAIN[stage]
-                if needed in supported and not (needed == "l15" and has_store and not can_load)
-            )
-    run = tuple(stage for stage in DISTILL_STAGES if stage in wanted)
-    return StagePlan(tuple(scored), run, {stage: why for stage, why in idle.items() if stage not in wanted})
+    plan = StagePlan(tuple(scored), tuple(scored), idle)
+    if not chained:
+        return plan
+    return plan.with_stages({needed for stage in scored for needed in needed_stages(stage, supported)})
+
+
+def needed_stages(stage: str, supported: Collection[str]) -> tuple[str, ...]:
+    """The stages whose results ``stage`` takes in a chain, as far as the engine has them. Injection takes none of an
+    engine that extracts nothing: it is measured on the labelled memories alone."""
+    if stage == "inject" and "l1" not in supported:
+        return ()
+    return tuple(needed for needed in CHAIN[stage] if needed in supported)
 
 
 def _measurable(stage: str, supported: Collection[str], *, can_load: bool, chained: bool, has_store: bool) -> bool:

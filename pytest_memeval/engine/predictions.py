@@ -2,7 +2,9 @@
 
 A predictions file is JSON Lines, one case a line: ``{"case_id": "eval-001", "l1": [memory, …], "l15": [decision, …],
 "l2": [scene, …], "template": {mode: [section, …]}, "inject": {"pipeline": [block, …]}}`` with the fields of the value
-classes. Stages may be left out; ``set`` (the case file's path, or its end) tells equal case ids of two files apart.
+classes; ``memeval schema predictions`` prints its JSON Schema. Stages may be left out; ``set`` (the case file's path,
+or its end) tells equal case ids of two files apart. ``facts`` are what the recording run noted (dropped labels, bad
+decisions …), counted as they were there; ``model`` names the chat model that it asked.
 """
 
 from __future__ import annotations
@@ -10,17 +12,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
 from pytest_memeval.engine.protocol import StageContext, StageError
+from pytest_memeval.llm.protocol import ChatModelError, ChatReply
+from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.outputs import OUTPUT_KEYS, OutputError, Outputs
+from pytest_memeval.results import CallRecord, CaseResult
 from pytest_memeval.values import Block, Decision, Memory, Message, Scene, Section
 
 #: Keys a row may have.
-ROW_KEYS: tuple[str, ...] = ("case_id", "set", "variant", *OUTPUT_KEYS, "extra")
+ROW_KEYS: tuple[str, ...] = ("case_id", "set", "variant", *OUTPUT_KEYS, "facts", "model", "extra")
+#: Kinds of facts that figures or readers need; a fact of another kind is left out of saved predictions.
+KEPT_FACTS: tuple[str, ...] = ("dropped_label", "fuzzy_label", "invalid_item", "bad_decision", "note")
 
 
 def load_predictions(path: Path) -> list[dict[str, Any]]:
@@ -56,9 +62,11 @@ def load_predictions(path: Path) -> list[dict[str, Any]]:
 
 def _read_row(line: str) -> tuple[str | None, dict[str, Any] | None]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=_without_duplicates)
+    except json.JSONDecodeError as error:
+        return f"not JSON: {error.msg} (column {error.colno})", None
     except (ValueError, RecursionError) as error:
-        return f"not JSON: {error}", None
+        return str(error), None
     if not isinstance(row, dict):
         return f"expected a JSON object, got {type(row).__name__}", None
     if not isinstance(row.get("case_id"), str) or not row["case_id"]:
@@ -66,11 +74,29 @@ def _read_row(line: str) -> tuple[str | None, dict[str, Any] | None]:
     for key in row:
         if key not in ROW_KEYS:
             return f"unknown key {key!r}{did_you_mean(key, ROW_KEYS)}", None
+    for key in ("set", "model"):
+        if not isinstance(row.get(key), str | None):
+            return f"{key} must be text, got {type(row[key]).__name__}", None
+    facts = row.get("facts")
+    if facts is not None and not (isinstance(facts, list) and all(_is_fact(fact) for fact in facts)):
+        return "facts must be a list of objects with a kind and a stage", None
     try:
         Outputs.from_json(row)
     except OutputError as error:
         return str(error), None
     return None, row
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"duplicate key {next(key for key in keys if keys.count(key) > 1)!r}")
+    return found
+
+
+def _is_fact(fact: object) -> bool:
+    return isinstance(fact, dict) and isinstance(fact.get("kind"), str) and isinstance(fact.get("stage"), str)
 
 
 class PredictionsEngine:
@@ -86,36 +112,47 @@ class PredictionsEngine:
         self._rows: dict[str, list[dict[str, Any]]] = {}
         for row in rows:
             self._rows.setdefault(row["case_id"], []).append(row)
+        models = {row.get("model") for row in rows}
+        #: The chat model that gave all of these outputs, where the file says so.
+        self.model: str | None = models.pop() if len(models) == 1 else None
         self.stages = tuple(stage for stage in OUTPUT_KEYS if any(row.get(stage) is not None for row in rows))
 
     def supported_stages(self) -> tuple[str, ...]:
         return self.stages
 
+    def no_model(self) -> NoModel:
+        """The chat model of a run over these outputs: none is asked."""
+        return NoModel(self.model)
+
     def load(self, memories: Sequence[Memory], scenes: Sequence[Scene], ctx: StageContext) -> None:
         """Nothing to fill: what the store would hold is already in the recorded outputs."""
 
     def extract(self, conversation: Sequence[Message], ctx: StageContext) -> list[Memory]:
-        memories = self._outputs(ctx, "l1").l1 or []
-        return [
-            memory if memory.id is not None else replace(memory, id=f"pred-{index}")
-            for index, memory in enumerate(memories)
-        ]
+        found = self._outputs(ctx, "l1").l1 or []
+        self._replay_facts(ctx, "l1")
+        return found
 
     def resolve(self, memories: Sequence[Memory], ctx: StageContext) -> list[Decision]:
-        return self._outputs(ctx, "l15").l15 or []
+        found = self._outputs(ctx, "l15").l15 or []
+        self._replay_facts(ctx, "l15")
+        return found
 
     def aggregate(self, memories: Sequence[Memory], ctx: StageContext) -> list[Scene]:
-        return self._outputs(ctx, "l2").l2 or []
+        found = self._outputs(ctx, "l2").l2 or []
+        self._replay_facts(ctx, "l2")
+        return found
 
     def query_template(self, mode: str, ctx: StageContext) -> list[Section]:
         template = self._outputs(ctx, "template").template or {}
         if mode not in template:
-            raise StageError(f"{self.path.name} has no template {mode!r} for {ctx.case_id}", kind="no_prediction")
+            known = did_you_mean(mode, template)
+            raise StageError(f"{self.path.name} has no mode {mode!r} for {ctx.case_id}{known}", kind="no_prediction")
         return template[mode]
 
     def inject_recorded(self, ctx: StageContext) -> dict[str, list[Block]]:
         """The recorded blocks by what they were injected from: ``labelled`` and ``pipeline``."""
         outputs = self._outputs(ctx, "inject")
+        self._replay_facts(ctx, "inject")
         found = {"labelled": outputs.inject_labelled, "pipeline": outputs.inject_pipeline}
         return {name: blocks for name, blocks in found.items() if blocks is not None}
 
@@ -125,16 +162,46 @@ class PredictionsEngine:
             raise StageError(f"{self.path.name} has no {stage} for {ctx.case_id}", kind="no_prediction")
         return Outputs.from_json(row)
 
+    def _replay_facts(self, ctx: StageContext, stage: str) -> None:
+        for fact in self._row(ctx).get("facts") or ():
+            if fact["stage"] == stage:
+                ctx.record(fact["kind"], **{key: value for key, value in fact.items() if key not in ("kind", "stage")})
+
     def _row(self, ctx: StageContext) -> Mapping[str, Any]:
         rows = self._rows.get(ctx.case_id, [])
         named = [row for row in rows if row.get("set") and _is_end_of(row["set"], ctx.case_set)]
         general = [row for row in rows if not row.get("set")]
-        for row in (*named, *general):
-            return row
+        if named or general:
+            return (named or general)[0]
+        if rows:
+            held = ", ".join(sorted({row["set"] for row in rows}))
+            raise StageError(
+                f"{self.path.name} has rows for {ctx.case_id}, but of other case sets: {held}", kind="no_prediction"
+            )
         raise StageError(
             f"{self.path.name} has no row for {ctx.case_id}{did_you_mean(ctx.case_id, self._rows)}",
             kind="no_prediction",
         )
+
+
+class NoModel(SyncCompletion):
+    """Stands where a chat model is expected while recorded outputs are scored. ``name`` is the model that was asked
+    when they were recorded, as far as it is known, else ``none``."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name or "none"
+
+    async def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        stage: str,
+        response_format: Mapping[str, Any] | None = None,
+        temperature: float = 0.0,
+        max_tokens: int | None = None,
+        trial: int = 0,
+    ) -> ChatReply:
+        raise ChatModelError("no model is asked while recorded outputs are scored")
 
 
 def _is_end_of(end: str, path: str) -> bool:
@@ -142,14 +209,31 @@ def _is_end_of(end: str, path: str) -> bool:
     return parts[-len(wanted) :] == wanted
 
 
-def prediction_rows(results: Iterable[Any]) -> list[dict[str, Any]]:
-    """Rows of a predictions file from case results (:class:`pytest_memeval.results.CaseResult`)."""
-    return [
-        {
+def prediction_rows(results: Iterable[CaseResult]) -> list[dict[str, Any]]:
+    """Rows of a predictions file from case results, one a case: its own item's where tests used the case too."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for result in results:
+        key = (result.case_id, result.set)
+        if result.outcome == "skipped" or (key in rows and result.node_id != f"{result.set}::{result.case_id}"):
+            continue
+        rows[key] = {
             "case_id": result.case_id,
             "set": result.set,
-            **{key: result.outputs[key] for key in OUTPUT_KEYS if key in result.outputs},
+            **{stage: result.outputs[stage] for stage in OUTPUT_KEYS if stage in result.outputs},
+            **_kept_facts(result.facts),
+            **_asked_model(result.calls),
         }
-        for result in results
-        if result.outcome != "skipped"
-    ]
+    return list(rows.values())
+
+
+def _kept_facts(facts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    kept = [dict(fact) for fact in facts if fact.get("kind") in KEPT_FACTS and fact.get("stage")]
+    return {"facts": kept} if kept else {}
+
+
+def _asked_model(calls: Iterable[CallRecord]) -> dict[str, str]:
+    names = {(call.provider, call.model) for call in calls if call.provider is not None and call.model is not None}
+    if len(names) != 1:
+        return {}
+    provider, model = names.pop()
+    return {"model": str(provider) if provider == model else f"{provider}/{model}"}

@@ -44,14 +44,7 @@ class BatchRequests:
                 "custom_id": key,
                 "method": "POST",
                 "url": "/v1/chat/completions",
-                "body": chat_body(
-                    request.model or "",
-                    [{name: redact_known(value) for name, value in message.items()} for message in request.messages],
-                    response_format=request.response_format,
-                    temperature=request.temperature,
-                    max_tokens=request.max_tokens,
-                    accepted=accepted or Accepted(),
-                ),
+                "body": _body_of(request, accepted or Accepted()),
             },
             ensure_ascii=False,
         )
@@ -97,6 +90,20 @@ class BatchRequests:
                 temporary.write_bytes(b"".join(line + b"\n" for line in kept))
                 os.replace(temporary, self.path)
             return len(kept)
+
+
+def _body_of(request: ChatRequest, accepted: Accepted) -> dict[str, Any]:
+    held = request.body()
+    if request.extra is not None:
+        return {"model": request.model, "messages": held["messages"], **held["extra"]}
+    return chat_body(
+        request.model or "",
+        held["messages"],
+        response_format=request.response_format,
+        temperature=request.temperature,
+        max_tokens=request.max_tokens,
+        accepted=accepted,
+    )
 
 
 def _custom_id(line: bytes) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -39,6 +39,8 @@ class ChatRequest:
     response_format: Mapping[str, Any] | None = None
     trial: int = 0
     stage: str = ""
+    #: The rest of a request that another program wrote, word for word; its temperature and cap are in there too.
+    extra: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> str:
@@ -52,6 +54,7 @@ class ChatRequest:
                 "parameters": {"temperature": float(self.temperature), "max_tokens": self.max_tokens},
                 "response_format": self.response_format,
                 "trial": self.trial,
+                **({} if self.extra is None else {"extra": self.extra}),
             }
         )
 
@@ -63,12 +66,10 @@ class ChatRequest:
     def body(self) -> dict[str, Any]:
         """The request's JSON form without endpoint, model, stage and trial. The known keys are cut out."""
         return {
-            "messages": [
-                {name: redact_known(value) for name, value in message.items()}
-                for message in _well_formed(self.messages)
-            ],
+            "messages": _texts(_well_formed(self.messages), redact_known),
             "parameters": {"temperature": float(self.temperature), "max_tokens": self.max_tokens},
             "response_format": plain(self.response_format),
+            **({} if self.extra is None else {"extra": _texts(plain(self.extra), redact_known)}),
         }
 
 
@@ -77,9 +78,18 @@ def request_hash(messages: Sequence[Mapping[str, str]], trial: int = 0) -> str:
     return _sha256({"v": 1, "messages": _well_formed(messages), "trial": trial})
 
 
-def _well_formed(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def _well_formed(messages: Sequence[Mapping[str, Any]]) -> Any:
     """The messages as they can be written to a file."""
-    return [{name: well_formed(value) for name, value in message.items()} for message in messages]
+    return _texts(messages, well_formed)
+
+
+def _texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with every text in it changed; another program's messages may hold lists and objects."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {name: _texts(item, change) for name, item in value.items()}
+    return [_texts(item, change) for item in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +181,7 @@ class CacheEntry:
                 response_format=request.get("response_format"),
                 trial=trial,
                 stage=str(data.get("stage") or ""),
+                extra=_typed(request.get("extra"), dict),
             )
         except (TypeError, ValueError):
             raise ValueError("has a `request` that cannot be read") from None

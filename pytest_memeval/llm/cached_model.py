@@ -30,6 +30,11 @@ from pytest_memeval.llm.wire import Accepted
 CacheMode = Literal["auto", "record", "replay", "refresh", "batch", "off"]
 CACHE_MODES: tuple[CacheMode, ...] = get_args(CacheMode)
 
+#: What can be done about an answer that the cache does not hold in replay.
+REPLAY_WAYS_ON = (
+    "ask the model (`--memeval-cache auto`), collect the request (`--memeval-cache batch`) or use the offline model"
+    " (`--memeval-llm embedded`)"
+)
 WAYS_ON = "ask a model (`--memeval-llm openai`, `--memeval-llm embedded`) or collect it (`--memeval-cache batch`)"
 
 
@@ -145,7 +150,7 @@ class CachedChatModel(SyncCompletion):
             missing = "" if self.cache.path.exists() else f" (there is no file {self.cache.path})"
             raise NotRecorded(
                 f"stage {stage}: the cache holds no answer of {self.model or self.name} on {self.endpoint} to this"
-                f" request{_trial(trial)}{missing}; {WAYS_ON}"
+                f" request{_trial(trial)}{missing}; {REPLAY_WAYS_ON}"
             )
         if self.mode == "batch":
             assert self.requests is not None

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.documents.problems import DocumentError, Problem
 from pytest_memeval.llm.protocol import Usage
+
+if TYPE_CHECKING:
+    from pytest_memeval.results import CallRecord
 
 SHIPPED_PRICES = Path(__file__).resolve().parent.parent / "data" / "prices.yaml"
 
@@ -106,3 +109,16 @@ def cost_of(usage: Usage, model: str | None, prices: PriceTable | None = None) -
     if price is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     return (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1_000_000
+
+
+def price_of_call(call: CallRecord, prices: PriceTable | None = None, asked: str | None = None) -> float | None:
+    """A call's list price in US dollars: by the server's own name of its model, else by the name it was ``asked`` for.
+
+    The offline model is free, and so is a call that sent nothing and read no answer. ``None`` where the price or the
+    tokens are not known.
+    """
+    if call.provider == "embedded" or (call.attempts == 0 and not call.cached):
+        return 0.0
+    usage = Usage(call.input_tokens, call.output_tokens)
+    cost = cost_of(usage, call.model, prices)
+    return cost if cost is not None or call.provider != "openai" else cost_of(usage, asked, prices)

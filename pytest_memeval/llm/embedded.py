@@ -18,6 +18,7 @@ from pytest_memeval.llm.embedded_dimensions import scorer_for
 from pytest_memeval.llm.embedded_extract import extract
 from pytest_memeval.llm.embedded_resolve import group, resolve
 from pytest_memeval.llm.protocol import ChatModelError, ChatReply
+from pytest_memeval.llm.sync import SyncCompletion
 
 
 class EmbeddedUnsupported(ChatModelError):
@@ -26,7 +27,7 @@ class EmbeddedUnsupported(ChatModelError):
     kind = "unsupported_stage"
 
 
-class EmbeddedChatModel:
+class EmbeddedChatModel(SyncCompletion):
     """Answers the prompts of extraction, conflict resolution and scenes; any other is :class:`EmbeddedUnsupported`.
 
     Equal messages give equal answers whatever the ``trial`` and the ``temperature``. ``usage`` is unknown, since

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_memeval.metrics.distributions import t_quantile, wilson
+from pytest_memeval.metrics.resampling import resampled_sums
 from pytest_memeval.metrics.tallies import quotient
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ NO_DENOMINATOR = "nothing to measure"
 TOO_FEW = f"fewer than {MIN_CLUSTERS} clusters"
 NO_VARIATION = "no variation between clusters"
 NOT_FINITE = "the numbers are too far apart for an interval"
-
-# Floats held at once by a chunk of resamples.
-_CHUNK_FLOATS = 1_000_000
 
 Interval = tuple[float, float]
 
@@ -293,7 +291,7 @@ class ClusterBootstrap:
 
         width = len(statistics[0])
         table = np.array([column for columns in statistics for column in columns], dtype=np.float64).T
-        resampled = self._resample(np.ascontiguousarray(table))
+        resampled = resampled_sums(np.ascontiguousarray(table), self.seed, self.resamples)
         results: list[Interval | None] = []
         for start in range(0, len(statistics) * width, width):
             block = resampled[:, start : start + width]
@@ -304,22 +302,6 @@ class ClusterBootstrap:
             low, high = np.percentile(value([kept[:, i] / kept[:, i + 1] for i in range(0, width, 2)]), [2.5, 97.5])
             results.append((float(low), float(high)))
         return results
-
-    def _resample(self, table: Floats) -> Floats:
-        """Column sums of each resample: how often each cluster was drawn, times the table."""
-        import numpy as np
-
-        clusters = len(self._members)
-        generator = np.random.default_rng(self.seed)
-        result = np.empty((self.resamples, table.shape[1]))
-        step = max(1, min(self.resamples, _CHUNK_FLOATS // clusters))
-        for start in range(0, self.resamples, step):
-            size = min(step, self.resamples - start)
-            drawn = np.empty((size, clusters))
-            for row in range(size):
-                drawn[row] = np.bincount(generator.integers(0, clusters, clusters), minlength=clusters)
-            result[start : start + size] = drawn @ table
-        return result
 
 
 def ratio_estimate(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from pytest_memeval.gates import GateResult, evaluate_gates, p0_status, passed_p
 from pytest_memeval.metrics.thresholds import TOLERANCE
 from pytest_memeval.report.entries import add_usage, apply_text_policy, case_entry, usage_of
 from pytest_memeval.report.messages import text
+from pytest_memeval.report.timings import timings_of
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
 
 #: "major.minor": new keys raise minor, a changed meaning raises major.
@@ -84,7 +84,7 @@ def build_report(
         "case_sets": _case_sets(run, sets, by_set, scoped, gates),
         "gates": [gate.to_json() for gate in gates],
         "usage": _usage(ordered),
-        "timings": _timings(ordered),
+        "timings": timings_of(ordered),
         "environment": dict(run.environment),
         "per_case": [apply_text_policy(case_entry(record), report_text) for record in ordered],
     }
@@ -155,37 +155,3 @@ def _usage(records: Iterable[CaseResult]) -> dict[str, Any]:
             own = usage_of(call for call in record.calls if call.stage == stage)
             add_usage(by_stage.setdefault(stage, usage_of(())), own)
     return {**total, "by_stage": dict(sorted(by_stage.items()))}
-
-
-def _timings(records: Iterable[CaseResult]) -> dict[str, Any]:
-    seconds: dict[str, list[float]] = {}
-    latencies: list[float] = []
-    cached = attempts = 0
-    spent: list[float] = []
-    for record in records:
-        for stage, time in record.timings.items():
-            seconds.setdefault(stage, []).append(time)
-        for call in record.calls:
-            latencies.append(call.latency)
-            cached += call.cached
-            attempts += call.attempts
-            if call.cost is not None and call.provider == "openai":
-                spent.append(0.0 if call.cached else call.cost)
-    latencies.sort()
-    return {
-        "stages": {stage: math.fsum(times) for stage, times in sorted(seconds.items())},
-        "calls": {
-            "cached": cached,
-            "attempts": attempts,
-            "latency_p50": _percentile(latencies, 0.50),
-            "latency_p95": _percentile(latencies, 0.95),
-            "spent_usd": math.fsum(spent) if spent else None,
-        },
-    }
-
-
-def _percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Nearest rank, so that the result is one of the values; ``None`` for none."""
-    if not ordered:
-        return None
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

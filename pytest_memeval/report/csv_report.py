@@ -30,6 +30,7 @@ TRAILING: tuple[str, ...] = (
     "calls",
     "input_tokens",
     "output_tokens",
+    "cost_usd",
     "duration_seconds",
 )
 #: A spreadsheet takes a cell that starts so as a formula.
@@ -84,7 +85,8 @@ def _row(entry: Mapping[str, Any], figures: list[str]) -> Iterator[Any]:
     usage = entry["usage"]
     yield from (error.get("stage"), error.get("kind"), error.get("message"))
     yield "; ".join(entry["missed_expectations"])
-    yield from (usage["calls"], usage["input_tokens"], usage["output_tokens"], entry["duration_seconds"])
+    yield from (usage["calls"], usage["input_tokens"], usage["output_tokens"], usage.get("cost_usd"))
+    yield entry["duration_seconds"]
 
 
 def _cell(value: Any) -> Any:

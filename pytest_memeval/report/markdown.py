@@ -10,7 +10,7 @@ from pytest_memeval.gates import GateResult
 from pytest_memeval.metrics.catalog import METRICS, SECTIONS
 from pytest_memeval.report.build import report_notes
 from pytest_memeval.report.messages import metric_title, sentence, text
-from pytest_memeval.report.numbers import interval_text, number_text, value_text
+from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
 from pytest_memeval.report.reader import run_of
 from pytest_memeval.report.tables import (
     case_misses,
@@ -22,6 +22,7 @@ from pytest_memeval.report.tables import (
     usage_text,
     worst_cases,
 )
+from pytest_memeval.report.timings import stage_rows
 
 #: F1 below this is marked in the heat map.
 HEAT_LIMIT = 0.6
@@ -90,6 +91,7 @@ class _Page:
         yield from self._confusions()
         yield from self._misses()
         yield from self._worst()
+        yield from self._calls()
         yield from self._errors()
         yield from self._expectations()
         if notes[1:]:
@@ -105,7 +107,7 @@ class _Page:
         report = self._report
         facts = {
             "run": code(report["run_id"]) + " " + escape(report["timestamp"]),
-            "model": escape(describe(report["model"], "provider", "name", "model", "version")),
+            "model": escape(describe(report["model"], "provider", "name", "model", "served_model", "version")),
             "engine": escape(describe(report["engine"], "name", "version")),
             "prompts": escape(prompts_text(report)),
             "matcher": escape(" ".join(f"{key}={value}" for key, value in report["matcher"].items()) or "-"),
@@ -246,6 +248,28 @@ class _Page:
             ]
             rows.append([code(entry["node_id"]), value_text(entry["l1_f1"]), escape(", ".join(misses))])
         yield from table([self._("case"), self._("f1"), self._("misses")], rows, frozenset({1}))
+
+    def _calls(self) -> Iterator[str]:
+        stages = stage_rows(self._report)
+        if not stages:
+            return
+        yield from self._title("model_calls")
+        names = ("stage", "calls", "failed", "cached", "requests", "retries", "tokens_in", "tokens_out", "list_price")
+        head = [*(self._(name) for name in names), "p50", "p95"]
+        counts = ("calls", "failed", "cached", "attempts", "retries", "input_tokens", "output_tokens")
+        rows = []
+        for stage in stages:
+            cost = stage.get("cost_usd")
+            rows.append(
+                [
+                    code(stage["stage"]),
+                    *(self._("unknown") if stage[name] is None else str(stage[name]) for name in counts),
+                    self._("unknown") if cost is None else f"{cost:.4f}",
+                    seconds_text(stage["latency_p50"]),
+                    seconds_text(stage["latency_p95"]),
+                ]
+            )
+        yield from table(head, rows, frozenset(range(1, len(head))))
 
     def _errors(self) -> Iterator[str]:
         rows = [

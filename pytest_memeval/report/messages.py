@@ -118,6 +118,12 @@ _TERMINAL = {
     "p0_unmeasured": ("P0 gate unmeasured: exit status 1", "P0 门禁未测得：退出状态 1"),
     "p0_missed_plain": ("P0 gate missed", "P0 门禁未达标"),
     "p0_unmeasured_plain": ("P0 gate unmeasured", "P0 门禁未测得"),
+    "progress": ("{done} of {total} cases, {errored} errored", "已完成 {done} / {total} 个用例，出错 {errored}"),
+    "not_run_exit": (
+        "{count} selected case(s) left no result: exit status 1",
+        "有 {count} 个所选用例没有留下结果：退出状态 1",
+    ),
+    "not_written": ("the report could not be written: {error}", "无法写入报告：{error}"),
     "p0_passed": ("all P0 gates passed", "P0 门禁全部通过"),
     "errors_title": ("errors by stage: {errors}", "各阶段错误：{errors}"),
     "more_gates": ("{count} gate(s) not applicable (-v shows them)", "{count} 个门禁不适用（-v 可显示）"),
@@ -125,8 +131,39 @@ _TERMINAL = {
         "{calls} model calls, {input} input and {output} output tokens{unknown}{cost}",
         "模型调用 {calls} 次，输入 {input}、输出 {output} 个 token{unknown}{cost}",
     ),
+    "calls_line": (
+        "{attempts} requests sent ({retries} of them retries), {cached} answers from the cache{spent}",
+        "发出请求 {attempts} 次（其中重试 {retries} 次），{cached} 次由缓存回答{spent}",
+    ),
+    "spent": ("; this run's own requests cost ${cost}", "；本次运行的请求花费 {cost} 美元"),
+    "stage_line": (
+        "  {stage}: {calls} calls, {failed} failed, latency p50 {p50}, p95 {p95}",
+        "  {stage}：调用 {calls} 次，失败 {failed} 次，延迟 p50 {p50}，p95 {p95}",
+    ),
     "usage_cost": ("; list price ${cost}", "；标价 {cost} 美元"),
     "usage_unknown": (" ({count} call(s) without token counts)", "（{count} 次调用未给出 token 数）"),
+}
+
+_PLAN = {
+    "title": ("memeval plan", "memeval 计划"),
+    "total": (
+        "{cases} cases: {calls} model calls, {cached} need no request (recorded or offline), {asked} to be asked",
+        "共 {cases} 个用例：模型调用 {calls} 次，其中 {cached} 次无需请求（已有记录或离线），{asked} 次需要请求",
+    ),
+    "stage": ("stage", "阶段"),
+    "cached": ("no request", "无需请求"),
+    "asked": ("to ask", "待请求"),
+    "input": ("input tokens", "输入 token"),
+    "output": ("output tokens", "输出 token"),
+    "cost": ("estimated cost: {cost} (model {model})", "预计费用：{cost}（模型 {model}）"),
+    "free": ("estimated cost: none, this chat model asks no server", "预计费用：无，该聊天模型不请求服务器"),
+    "unknown_price": (
+        "estimated cost: unknown, the price of model {model} is not known; add it with --memeval-prices",
+        "预计费用：未知，没有模型 {model} 的价格；可用 --memeval-prices 添加",
+    ),
+    "left_out": ("not planned, {count} case(s): {why}", "未计入计划的用例 {count} 个：{why}"),
+    "others": ("{count} other test(s) were not run.", "另有 {count} 个其他测试未运行。"),
+    "nothing_asked": ("Nothing was asked and no report was written.", "没有发出任何请求，也没有写报告。"),
 }
 
 _WORDS = {
@@ -194,6 +231,15 @@ _WORDS = {
     "more": ("… and {count} more", "…… 另有 {count} 条"),
     "no_gates": ("No gates.", "没有门禁。"),
     "usage": ("usage", "用量"),
+    "model_calls": ("Model calls", "模型调用"),
+    "calls": ("calls", "调用"),
+    "failed": ("failed", "失败"),
+    "cached": ("cached", "缓存"),
+    "requests": ("requests", "请求"),
+    "retries": ("retries", "重试"),
+    "tokens_in": ("input tokens", "输入 token"),
+    "tokens_out": ("output tokens", "输出 token"),
+    "list_price": ("list price, $", "标价（美元）"),
     "expectations": ("Missed thresholds of single cases", "单个用例未达到的阈值"),
 }
 
@@ -202,6 +248,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     **{f"reason.{key}": value for key, value in _SENTENCES.items()},
     **{f"note.{key}": value for key, value in _NOTES.items()},
     **{f"terminal.{key}": value for key, value in _TERMINAL.items()},
+    **{f"plan.{key}": value for key, value in _PLAN.items()},
     **_WORDS,
 }
 

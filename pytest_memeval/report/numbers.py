@@ -36,3 +36,8 @@ def interval_text(interval: tuple[float, float] | list[float] | None, decimals: 
     if interval is None:
         return "-"
     return f"[{interval[0]:.{decimals}f}, {interval[1]:.{decimals}f}]"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """A latency: ``0.123 s``; ``-`` for none."""
+    return "-" if seconds is None else f"{seconds:.3f} s"

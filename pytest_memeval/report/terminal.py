@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_memeval.gates import MISSED, NOT_APPLICABLE, UNMEASURED, GateResult, passed_p0
-from pytest_memeval.report.build import report_notes
+from pytest_memeval.report.build import is_embedded, report_notes
 from pytest_memeval.report.console import columns
 from pytest_memeval.report.messages import sentence, text
-from pytest_memeval.report.numbers import interval_text, number_text, value_text
+from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
 from pytest_memeval.report.reader import run_of
 from pytest_memeval.report.tables import describe, errors_by_stage, kinds_text, prompts_text, usage_text
+from pytest_memeval.report.timings import stage_rows
 
 Markup = Mapping[str, bool]
 Line = tuple[str, Markup]
@@ -72,7 +73,7 @@ class _Summary:
         yield (
             self._(
                 "model_line",
-                model=describe(report["model"], "provider", "name", "model", "version"),
+                model=describe(report["model"], "provider", "name", "model", "served_model", "version"),
                 engine=describe(report["engine"], "name", "version"),
                 prompts=prompts_text(report),
                 input=report["stages"]["input"],
@@ -88,8 +89,22 @@ class _Summary:
         if stages:
             listed = "; ".join(f"{stage}: {kinds_text(kinds)}" for stage, kinds in stages.items())
             yield self._("errors_title", errors=listed), RED
-        if self._verbosity > 0 and self._report["usage"]["calls"]:
-            yield usage_text(self._report["usage"], self._lang), PLAIN
+        if self._report["usage"]["calls"] and (self._verbosity > 0 or not is_embedded(self._report["model"])):
+            yield from self._calls()
+
+    def _calls(self) -> Iterator[Line]:
+        yield usage_text(self._report["usage"], self._lang), PLAIN
+        calls = self._report["timings"].get("calls", {})
+        if "retries" not in calls or is_embedded(self._report["model"]):
+            return
+        spent = calls["spent_usd"]
+        cost = self._("spent", cost=f"{spent:.4f}") if spent is not None else ""
+        sent = {name: calls[name] for name in ("attempts", "retries", "cached")}
+        yield self._("calls_line", spent=cost, **sent), PLAIN
+        for row in stage_rows(self._report):
+            p50, p95 = (seconds_text(row[name]) for name in ("latency_p50", "latency_p95"))
+            counts = {name: row[name] for name in ("stage", "calls", "failed")}
+            yield self._("stage_line", p50=p50, p95=p95, **counts), PLAIN
 
     def _gate_table(self) -> Iterator[Line]:
         shown = [gate for gate in self._gates if self._shows(gate)]

@@ -1,3 +1,4 @@
+from chat_project import chat, chat_server
 from plugin_project import project
 
-__all__ = ["project"]
+__all__ = ["chat", "chat_server", "project"]

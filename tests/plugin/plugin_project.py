@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy  # noqa: F401  # cannot be loaded twice in a process
 import pytest
 
-#: An engine that takes each user message "dim+dim: text" as one memory, and fails or dies on request.
-ENGINE = '''
+import pytest_memeval
+from pytest_memeval.report.build import VARYING_CASE_KEYS, VARYING_KEYS
+
+# A run in this process forgets the modules that it loaded: those of the plugin must not be loaded half anew.
+for module in pkgutil.walk_packages(pytest_memeval.__path__, "pytest_memeval."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+
+#: An engine that takes each user message "dim+dim: text" as one memory, and fails, sleeps or dies on request.
+ENGINE = """
 import os
 import time
 
@@ -29,7 +39,14 @@ class LineEngine:
             if text == "die":
                 os._exit(3)
             if text == "sleep":
+                (ctx.folder / "used").touch()
+                open(f"asleep-{os.getpid()}", "w", encoding="utf-8").close()
                 time.sleep(30)
+            if text.startswith("nap"):
+                time.sleep(0.15)
+            if text == "nan":
+                memories.append({"content": "x", "dimensions": ["identity"], "priority": float("nan")})
+                continue
             if text == "bad":
                 return "no list"
             dimensions, _, content = text.partition(": ")
@@ -44,7 +61,7 @@ class LineEngine:
                 }
             )
         return memories
-'''
+"""
 
 CONFTEST = """
 import pytest
@@ -57,9 +74,7 @@ def memeval_engine():
 """
 
 
-def case(
-    case_id: str, *messages: str, truth: list[tuple[str, str]] | None = None, **keys: Any
-) -> dict[str, Any]:
+def case(case_id: str, *messages: str, truth: list[tuple[str, str]] | None = None, **keys: Any) -> dict[str, Any]:
     """A case whose messages are "dims: text"; its labels are the messages themselves unless ``truth`` says other."""
     pairs = truth if truth is not None else [tuple(message.split(": ", 1)) for message in messages]
     return {
@@ -102,15 +117,26 @@ class Project:
         return path
 
     def cases(self, cases: list[dict[str, Any]], name: str = "cases/v001.yaml", **meta: Any) -> Path:
-        """A case file; JSON is YAML, and it keeps one case a line so that line numbers are known: case n is on line n+2."""
+        """A case file. JSON is YAML, and has one case a line, so that line numbers are known: case n is on line n+2."""
         rows = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in cases)
-        return self.write(name, f'meta: {json.dumps({"version": "v1", "gates": [], **meta})}\ncases: [\n{rows}\n]\n')
+        return self.write(name, f"meta: {json.dumps({'version': 'v1', 'gates': [], **meta})}\ncases: [\n{rows}\n]\n")
 
     def run(self, *args: str, fresh: bool = False) -> pytest.RunResult:
         """Run pytest here. ``fresh`` takes a process of its own; ``-n`` always has processes of its own."""
-        arguments = ("-p", "no:randomly", "--memeval-output", "out", *args)
+        # What is not looked at is not loaded: hypothesis alone takes longer than a whole run of a small project.
+        unused = (f"-pno:{name}" for name in ("randomly", "hypothesispytest", "anyio"))
+        arguments = (*unused, "--memeval-output", "out", *args)
         run = self.pytester.runpytest_subprocess if fresh else self.pytester.runpytest_inprocess
         return run(*arguments)
+
+    def journal(self, folder: str = "out") -> list[str]:
+        """The node ids in a run's journal, in its order."""
+        text = (self.path / folder / "journal.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line)["node_id"] for line in text.splitlines()]
+
+    def outcomes(self) -> dict[str, str]:
+        """Case id → outcome, from the last report."""
+        return {entry["case_id"]: entry["outcome"] for entry in self.report()["per_case"]}
 
     def report(self, folder: str = "out") -> dict[str, Any]:
         data: dict[str, Any] = json.loads((self.path / folder / "report.json").read_text(encoding="utf-8"))
@@ -121,6 +147,16 @@ class Project:
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("XDG_CACHE_HOME", str(pytester.path / "user-cache"))
     return Project(pytester)
+
+
+def stable(report: dict[str, Any]) -> dict[str, Any]:
+    """A report without what may differ between equal runs."""
+    kept = {key: value for key, value in report.items() if key not in VARYING_KEYS}
+    kept["summary"] = {key: value for key, value in report["summary"].items() if key != "duration_seconds"}
+    kept["per_case"] = [
+        {key: value for key, value in entry.items() if key not in VARYING_CASE_KEYS} for entry in report["per_case"]
+    ]
+    return kept
 
 
 #: Every behaviour has to be the same in one process and in two.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from plugin_project import MODES, case, good_cases
 
 if TYPE_CHECKING:

@@ -151,7 +151,8 @@ def test_unknown_tokens_are_unknown_and_not_zero():
 def test_timings_name_the_percentiles_of_latencies():
     calls = tuple(CallRecord(str(i), "l1_extraction", latency=float(i), cached=i < 5, attempts=2) for i in range(1, 21))
     report = build_report(run_info(), [], [case("a", {}, calls=calls, timings={"l1": 0.5})])
-    assert report["timings"]["calls"] == {"cached": 4, "attempts": 40, "latency_p50": 10.0, "latency_p95": 19.0}
+    expected = {"cached": 4, "attempts": 40, "retries": 20, "latency_p50": 10.0, "latency_p95": 19.0, "spent_usd": None}
+    assert report["timings"]["calls"] == {**expected, "by_stage": {"l1_extraction": expected}}
     assert report["timings"]["stages"] == {"l1": 0.5}
     assert build_report(run_info(), [], [])["timings"]["calls"]["latency_p50"] is None
 

@@ -33,7 +33,7 @@ def test_all_parts_are_there(lang):
             "Errors",
             "Notes",
         ],
-        "zh": ["门禁", "计数", "指标", "各维度 F1", "混淆", "各类失误", "最差用例", "错误", "说明"],
+        "zh": ["门禁", "计数", "指标", "各维度 F1", "混淆", "各类失误", "最差用例", "模型调用", "错误", "说明"],
     }
     assert headings == expected[lang]
 

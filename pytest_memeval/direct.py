@@ -1,0 +1,82 @@
+"""A case item's own way to its results, without the price of a fixture for each.
+
+pytest takes as long for eight small fixtures as for three trivial tests. Where a project overrides none of the
+function-scoped fixtures of this plugin, and no fixture of its own asks for one, an item makes their values itself. The
+engine, the chat model and every fixture of the project's are set up by pytest as ever, before any stage runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_memeval.fixtures import all_measured, open_run, prompts_of, registry_of, templates_of
+
+if TYPE_CHECKING:
+    from pytest_memeval.items import CaseItem
+
+#: The fixtures whose values an item can make itself.
+OWN = frozenset(
+    f"memeval_{word}"
+    for word in (
+        *("case", "registry", "templates", "prompts", "db", "run", "measured"),
+        *("l1", "l15", "l2", "template", "inject"),
+    )
+)
+#: pytest's options under which fixtures are shown or left out: then there have to be some.
+_SHOWN = ("setuponly", "setupplan", "setupshow")
+
+
+def can_be_direct(item: CaseItem) -> bool:
+    """Whether the item's fixtures are the plugin's own, and serve the item alone. Equal for all items of a file that
+    ask for the same fixtures."""
+    if any(getattr(item.config.option, name, False) for name in _SHOWN):
+        return False
+    manager: Any = item.session._fixturemanager
+    if any(len(manager.getfixturedefs(name, item) or ()) != 1 for name in OWN):
+        return False
+    foreign = (found for name, found in item._fixtureinfo.name2fixturedefs.items() if name not in OWN)
+    return all(OWN.isdisjoint(definition.argnames) for found in foreign for definition in found)
+
+
+def set_up(item: CaseItem) -> bool:
+    """Set the item up. False where it has to be done by fixtures, of which none has been made then but others' own."""
+    if item.case.problems:
+        return False
+    values: dict[str, Any] = item.funcargs
+    # pytest leaves alone what is there already.
+    later = [name for name in item.fixturenames if name in OWN and name not in values]
+    values.update(dict.fromkeys(later))
+    values["request"] = item._request
+    try:
+        pytest.Function.setup(item)
+    finally:
+        for name in later:
+            del values[name]
+    if not OWN.isdisjoint(item._request._fixture_defs):
+        return False  # a fixture of the project asked for one of ours while it ran
+    try:
+        _run_stages(item, values)
+    except pytest.skip.Exception as skipped:
+        skipped._use_item_location = True
+        raise
+    return True
+
+
+def _run_stages(item: CaseItem, values: dict[str, Any]) -> None:
+    opened = open_run(
+        item,
+        item.case,
+        values["memeval_engine"],
+        values["memeval_llm"],
+        prompts=prompts_of(item),
+        registry=registry_of(item),
+        templates=templates_of(item),
+    )
+    run = opened.__enter__()
+    item.addfinalizer(lambda: opened.__exit__(None, None, None))
+    values["memeval_case"] = item.case
+    for stage in item.stages:
+        values[f"memeval_{stage}"] = run.result(stage)
+    values["memeval_measured"] = all_measured(item, run)

@@ -1,0 +1,483 @@
+"""A server for pipelines that have a client of their own: it records what they ask, and replays it.
+
+Set the pipeline's base URL to the proxy's; its calls then go through the answer cache and the rate limits, and are
+counted. ``/case/<token>/v1`` in the place of ``/v1`` says which case they are for (:meth:`Proxy.open_case`).
+
+- The key of an answer is made of the whole request but ``stream`` and ``stream_options``. Header ``x-memeval-trial``
+  tells repeated questions apart, ``x-memeval-stage`` names the prompt stage.
+- A request is sent once: the caller's client has retries of its own. Errors have the upstream's status and text.
+- The caller's own authorization is passed on; where it has none or a placeholder, the environment's key is used.
+- Streamed answers are passed on as they come and recorded when they are complete. Failures are never recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+import warnings
+from array import array
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_memeval.llm.batch import BatchRequests
+from pytest_memeval.llm.cache import AnswerCache
+from pytest_memeval.llm.cache_entry import CacheEntry, ChatRequest
+from pytest_memeval.llm.cache_file import CacheError, CacheWarning
+from pytest_memeval.llm.cached_model import check_mode
+from pytest_memeval.llm.completions import StreamedCompletion, answer_text, chunks_of, completion_of
+from pytest_memeval.llm.faults import fault_of_answer
+from pytest_memeval.llm.http_server import HttpRequest, HttpResponse, LoopbackServer
+from pytest_memeval.llm.protocol import ChatModelError, ChatReply, Usage
+from pytest_memeval.llm.proxy_calls import Asked, CallLog, CaseLine, is_key, text_messages
+from pytest_memeval.llm.proxy_upstream import Upstream, error_text, returned_headers
+from pytest_memeval.llm.rate import Permit, RateLimiter, estimate_tokens
+from pytest_memeval.llm.redaction import redact, redact_known
+from pytest_memeval.llm.settings import ModelSettings
+from pytest_memeval.llm.wire import JunkBody, read_usage
+
+_WAYS_ON = "run once with the proxy in mode auto or record, or collect the request with mode batch"
+
+
+class Proxy:
+    """The proxy without its server: requests in, responses out. ``mode`` is a cache mode (``batch`` needs ``requests``).
+
+    ``settings`` name the upstream server; their ``model`` plays no part, requests name their own.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        cache: AnswerCache | None = None,
+        mode: str = "auto",
+        requests: BatchRequests | None = None,
+        limiter: RateLimiter | None = None,
+    ) -> None:
+        self.settings = settings
+        self.mode = check_mode(mode)
+        if cache is None and self.mode != "off":
+            raise ValueError(f"cache mode {mode!r} needs a cache")
+        if requests is None and self.mode == "batch":
+            raise ValueError("cache mode 'batch' needs a file for the requests")
+        self.cache = cache
+        self._requests = requests
+        self._limiter = limiter
+        self.upstream = Upstream(settings)
+        self.log = CallLog()
+        self._refreshed: set[str] = set()
+        self._plain_streams = False
+
+    @property
+    def endpoint(self) -> str:
+        """The upstream's name in the cache."""
+        return self.upstream.endpoint
+
+    # -- cases --------------------------------------------------------------------------------------------------------
+
+    def open_case(self, label: str) -> CaseLine:
+        """A line of its own for a case: requests to ``/case/<token>/v1`` are its calls."""
+        return self.log.open(label)
+
+    def close_case(self, line: CaseLine) -> None:
+        """Requests for the case are refused from now on."""
+        self.log.close(line)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def handle(self, request: HttpRequest) -> HttpResponse:
+        """Answer one request."""
+        parts = [part for part in request.path.split("/") if part]
+        line = None
+        if parts[:1] == ["case"]:
+            line = self.log.find(parts[1]) if len(parts) > 1 else None
+            if line is None:
+                return HttpResponse.of_error(404, "no running case has this address", "unknown_case")
+            parts = parts[2:]
+        route = "/".join(parts[1:] if parts[:1] == ["v1"] else parts)
+        if (request.method, route) == ("GET", "models"):
+            return await self._models(self._asked(request, line, "models"))
+        if request.method != "POST" or route not in ("chat/completions", "embeddings"):
+            return HttpResponse.of_error(
+                404, f"the proxy serves chat/completions, embeddings and models, not {request.path}", "not_served"
+            )
+        try:
+            body = json.loads(request.body)
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            return HttpResponse.of_error(400, "the request's body is no JSON object", "bad_request")
+        chat = route == "chat/completions"
+        asked = self._asked(request, line, "proxy" if chat else "embeddings")
+        try:
+            return await (self._chat(body, asked) if chat else self._embeddings(body, asked))
+        except CacheError as error:
+            self.log.note(asked, error=f"cache: {error}")
+            return HttpResponse.of_error(500, str(error), "cache")
+
+    def _asked(self, request: HttpRequest, line: CaseLine | None, stage: str) -> Asked:
+        given = request.headers
+        trial = given.get("x-memeval-trial", "0")
+        own = (given.get("authorization", "").partition(" ")[2].strip(), given.get("api-key", "").strip())
+        return Asked(
+            line,
+            given.get("x-memeval-stage") or stage,
+            int(trial) if trial.isdigit() else 0,
+            given,
+            (*filter(is_key, own), *self.settings.secrets),
+        )
+
+    # -- chat ---------------------------------------------------------------------------------------------------------
+
+    async def _chat(self, body: dict[str, Any], asked: Asked) -> HttpResponse:
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+            return HttpResponse.of_error(400, "the request has no list of messages", "bad_request")
+        extra = {
+            key: value for key, value in body.items() if key not in ("model", "messages", "stream", "stream_options")
+        }
+        request = ChatRequest(
+            self.endpoint,
+            None if body.get("model") is None else str(body["model"]),
+            tuple(messages),
+            trial=asked.trial,
+            stage=asked.stage,
+            extra=extra,
+        )
+        entry = self._held(request)
+        if entry is not None:
+            self.log.note(asked, request, entry.reply())
+            return _replayed(entry, body)
+        if self.mode == "replay":
+            what = (
+                f"stage {asked.stage}: the cache holds no answer of {request.model} on {self.endpoint} to this request"
+            )
+            return self._refused(asked, request, 404, "not_recorded", f"{what}; {_WAYS_ON}")
+        if self.mode == "batch":
+            assert self._requests is not None
+            assert self.cache is not None
+            await asyncio.to_thread(self._requests.add, request, self.cache)
+            what = f"stage {asked.stage}: waits for its answer; the request is in {self._requests.path}"
+            return self._refused(asked, request, 424, "pending", what)
+        return await self._send_chat(body, asked, request)
+
+    def _held(self, request: ChatRequest) -> CacheEntry | None:
+        if self.cache is None or self.mode == "off":
+            return None
+        if self.mode == "refresh" and request.key not in self._refreshed:
+            return None
+        try:
+            return self.cache.get(request.key)
+        except CacheError as error:
+            if self.mode != "auto":
+                raise
+            warnings.warn(f"{error}; the answer is asked for", CacheWarning, stacklevel=2)
+            return None
+
+    async def _send_chat(self, body: dict[str, Any], asked: Asked, request: ChatRequest) -> HttpResponse:
+        permit = await self._permit(estimate_tokens(text_messages(request.messages)))
+        streams = bool(body.get("stream"))
+        hides_usage = streams and not (body.get("stream_options") or {}).get("include_usage")
+        began = time.perf_counter()
+        attempts = 1
+        response = await self.upstream.request("POST", "chat/completions", self._with_usage(body, hides_usage), asked)
+        if not isinstance(response, HttpResponse) and hides_usage and not self._plain_streams:
+            text = (await response.aread()).decode("utf-8", "replace") if response.status_code in (400, 422) else ""
+            if "stream_options" in text or "include_usage" in text:
+                # The caller did not ask for it, so a server that does not know it must not be the caller's trouble.
+                self._plain_streams = True
+                attempts = 2
+                response = await self.upstream.request("POST", "chat/completions", body, asked)
+        if isinstance(response, HttpResponse):
+            self.log.note(
+                asked, request, error=error_text(response), attempts=attempts, seconds=time.perf_counter() - began
+            )
+            return response
+        if response.status_code == 200 and "text/event-stream" in response.headers.get("content-type", ""):
+            stream = self._pass_stream(response, asked, request, permit, began, attempts, hides_usage)
+            return HttpResponse(200, headers=returned_headers(response), stream=stream)
+        return await self._whole(response, asked, request, permit, began, attempts)
+
+    def _with_usage(self, body: dict[str, Any], hides_usage: bool) -> dict[str, Any]:
+        if not hides_usage or self._plain_streams:
+            return body
+        return {**body, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}
+
+    async def _whole(
+        self,
+        response: Any,
+        asked: Asked,
+        request: ChatRequest,
+        permit: Permit | None,
+        began: float,
+        attempts: int,
+    ) -> HttpResponse:
+        """An answer that comes in one piece, good or bad."""
+        try:
+            raw = (await response.aread()).decode("utf-8", "replace")
+        except Exception as error:
+            broken = self.upstream.unreachable(error, asked)
+            self.log.note(
+                asked, request, error=error_text(broken), attempts=attempts, seconds=time.perf_counter() - began
+            )
+            return broken
+        finally:
+            await response.aclose()
+        seconds = time.perf_counter() - began
+        status = response.status_code
+        if status >= 400:
+            text = redact(raw, asked.secrets)
+            fault = fault_of_answer(status, _decoded(text))
+            said = " ".join(fault.message.split())[:300]
+            self.log.note(
+                asked, request, error=f"{fault.kind}: {self.endpoint} answered {status}: {said}", attempts=attempts,
+                seconds=seconds,
+            )  # fmt: skip
+            return HttpResponse(status, text.encode("utf-8"), returned_headers(response))
+        data = _decoded(raw)
+        await self._take(data, asked, request, permit, seconds, attempts)
+        return HttpResponse(status, redact_known(raw, asked.secrets).encode("utf-8"), returned_headers(response))
+
+    async def _take(
+        self,
+        data: Any,
+        asked: Asked,
+        request: ChatRequest,
+        permit: Permit | None,
+        seconds: float,
+        attempts: int,
+    ) -> None:
+        """Count an answer, and record it if it is one worth keeping."""
+        usage = read_usage(data) if isinstance(data, Mapping) else Usage()
+        model = data.get("model") if isinstance(data, Mapping) else None
+        self._settle(permit, usage)
+        try:
+            text = redact_known(answer_text(data), asked.secrets)
+        except (JunkBody, ChatModelError) as error:
+            kind = error.kind if isinstance(error, ChatModelError) else "junk"
+            self.log.note(
+                asked, request, error=f"{kind}: {error}", attempts=attempts, seconds=seconds,
+                reply=ChatReply("", usage=usage, model=model if isinstance(model, str) else None),
+            )  # fmt: skip
+            return
+        finish = data["choices"][0].get("finish_reason")
+        reply = ChatReply(
+            text,
+            finish if isinstance(finish, str) else None,
+            usage,
+            redact_known(model, asked.secrets) if isinstance(model, str) else None,
+            seconds,
+            attempts=attempts,
+        )
+        self.log.note(asked, request, reply)
+        await self._store(request, reply)
+
+    async def _store(self, request: ChatRequest, reply: ChatReply) -> None:
+        if self.cache is None or self.mode == "off":
+            return
+        entry = CacheEntry.of(request, reply)
+        try:
+            await asyncio.to_thread(self.cache.put, entry, replace=self.mode == "refresh")
+        except CacheError as error:
+            if self.mode != "auto":
+                raise
+            warnings.warn(f"{error}; the answer is not stored", CacheWarning, stacklevel=2)
+        self._refreshed.add(request.key)
+
+    async def _pass_stream(
+        self,
+        response: Any,
+        asked: Asked,
+        request: ChatRequest,
+        permit: Permit | None,
+        began: float,
+        attempts: int,
+        hides_usage: bool,
+    ) -> AsyncGenerator[bytes, None]:
+        """The upstream's events as they come; the assembled answer is recorded before the last one is passed on."""
+        assembled = StreamedCompletion()
+        taken = False
+        try:
+            event: list[str] = []
+            async for text in response.aiter_lines():
+                if text:
+                    event.append(text)
+                    continue
+                chunk = assembled.add("\n".join(line[5:].lstrip(" ") for line in event if line.startswith("data:")))
+                if assembled.done and not taken:
+                    taken = True
+                    await self._take_stream(assembled, asked, request, permit, began, attempts)
+                if not (hides_usage and isinstance(chunk, Mapping) and not chunk.get("choices") and chunk.get("usage")):
+                    yield redact_known("\n".join(event) + "\n\n", asked.secrets).encode("utf-8")
+                event = []
+            if event:
+                assembled.add("\n".join(line[5:].lstrip(" ") for line in event if line.startswith("data:")))
+                yield redact_known("\n".join(event) + "\n\n", asked.secrets).encode("utf-8")
+            if not taken:
+                taken = True
+                await self._take_stream(assembled, asked, request, permit, began, attempts)
+        finally:
+            await response.aclose()
+            if not taken:
+                error = "model_unavailable: the stream was cut off"
+                self.log.note(asked, request, error=error, attempts=attempts, seconds=time.perf_counter() - began)
+
+    async def _take_stream(
+        self,
+        assembled: StreamedCompletion,
+        asked: Asked,
+        request: ChatRequest,
+        permit: Permit | None,
+        began: float,
+        attempts: int,
+    ) -> None:
+        try:
+            data: Any = assembled.completion()
+        except JunkBody as junk:
+            self.log.note(
+                asked, request, error=f"junk: {junk}", attempts=attempts, seconds=time.perf_counter() - began
+            )  # fmt: skip
+            return
+        await self._take(data, asked, request, permit, time.perf_counter() - began, attempts)
+
+    # -- embeddings and models ----------------------------------------------------------------------------------------
+
+    async def _embeddings(self, body: dict[str, Any], asked: Asked) -> HttpResponse:
+        given = body.get("input")
+        texts = [given] if isinstance(given, str) else given
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+            return HttpResponse.of_error(400, "the proxy embeds a text or a list of texts", "bad_request")
+        # The dimension is the caller's to choose: one name stands for several models then.
+        name = "@".join(str(body[key]) for key in ("model", "dimensions") if body.get(key) is not None)
+        held: dict[str, list[float]] = {}
+        if self.cache is not None and self.mode not in ("off", "refresh"):
+            held = self.cache.get_vectors(self.endpoint, name, texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in held]
+        if missing and self.mode in ("replay", "batch"):
+            what = f"the cache holds no embedding of {name} on {self.endpoint} for {len(missing)} of {len(texts)} texts"
+            return self._refused(asked, None, 404, "not_recorded", f"{what}; {_WAYS_ON.partition(',')[0]}")
+        usage, seconds = Usage(0, 0), 0.0
+        if missing:
+            began = time.perf_counter()
+            permit = await self._permit(estimate_tokens([{"content": text} for text in missing]))
+            asking = {**body, "input": missing, "encoding_format": "float"}
+            response = await self.upstream.request("POST", "embeddings", asking, asked)
+            if not isinstance(response, HttpResponse):
+                if response.status_code != 200:
+                    return await self._whole(
+                        response, asked, ChatRequest(self.endpoint, name, (), stage=asked.stage), permit, began, 1
+                    )
+                data = _decoded((await response.aread()).decode("utf-8", "replace"))
+                await response.aclose()
+                from pytest_memeval.llm.openai_client import _read_vectors
+
+                try:
+                    new = dict(zip(missing, _read_vectors(data, len(missing)), strict=True))
+                except JunkBody as junk:
+                    return self._refused(asked, None, 502, "junk", str(junk), attempts=1)
+                usage, seconds = read_usage(data), time.perf_counter() - began
+                self._settle(permit, Usage(usage.input_tokens, 0))
+                if self.cache is not None and self.mode != "off":
+                    replaces = self.mode == "refresh"
+                    await asyncio.to_thread(self.cache.put_vectors, self.endpoint, name, new, replace=replaces)
+                held |= new
+            else:
+                self.log.note(asked, error=error_text(response), attempts=1, seconds=time.perf_counter() - began)
+                return response
+        reply = ChatReply("", None, replace(usage, output_tokens=0), str(body.get("model")), seconds)
+        self.log.note(asked, None, replace(reply, cached=not missing, attempts=1 if missing else 0))
+        packed = body.get("encoding_format") == "base64"
+        rows = [
+            {"object": "embedding", "index": place, "embedding": _packed(held[text]) if packed else held[text]}
+            for place, text in enumerate(texts)
+        ]
+        tokens = usage.input_tokens or 0
+        return HttpResponse.of_json(
+            {
+                "object": "list",
+                "data": rows,
+                "model": body.get("model"),
+                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+            }
+        )
+
+    async def _models(self, asked: Asked) -> HttpResponse:
+        if self.mode in ("replay", "batch"):
+            assert self.cache is not None
+            names = sorted({model for endpoint, model in self.cache.stats().by_model if endpoint == self.endpoint})
+            rows = [{"id": name, "object": "model", "created": 0, "owned_by": "memeval"} for name in names if name]
+            return HttpResponse.of_json({"object": "list", "data": rows})
+        response = await self.upstream.request("GET", "models", None, asked)
+        if isinstance(response, HttpResponse):
+            return response
+        text = redact((await response.aread()).decode("utf-8", "replace"), asked.secrets)
+        await response.aclose()
+        return HttpResponse(response.status_code, text.encode("utf-8"), returned_headers(response))
+
+    # -- counting -----------------------------------------------------------------------------------------------------
+
+    async def _permit(self, tokens: int) -> Permit | None:
+        if self._limiter is None or not self._limiter.limited:
+            return None
+        return await self._limiter.acquire(tokens)
+
+    def _settle(self, permit: Permit | None, usage: Usage) -> None:
+        if permit is not None and self._limiter is not None:
+            self._limiter.settle(permit, usage.input_tokens, usage.output_tokens)
+
+    def _refused(
+        self, asked: Asked, request: ChatRequest | None, status: int, code: str, text: str, *, attempts: int = 0
+    ) -> HttpResponse:
+        self.log.note(asked, request, error=f"{code}: {text}", attempts=attempts)
+        return HttpResponse.of_error(status, text, code)
+
+    async def aclose(self) -> None:
+        """Close the connections to the upstream."""
+        await self.upstream.aclose()
+
+
+def _replayed(entry: CacheEntry, body: Mapping[str, Any]) -> HttpResponse:
+    if not body.get("stream"):
+        return HttpResponse.of_json(completion_of(entry))
+    with_usage = bool((body.get("stream_options") or {}).get("include_usage"))
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        for data in chunks_of(entry, with_usage=with_usage):
+            yield f"data: {data}\n\n".encode()
+
+    return HttpResponse(200, headers={"Content-Type": "text/event-stream"}, stream=events())
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _packed(vector: Sequence[float]) -> str:
+    return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
+
+
+class RunningProxy:
+    """A proxy and the server that listens for it, until closed."""
+
+    def __init__(self, proxy: Proxy, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.proxy = proxy
+        self._server = LoopbackServer(proxy.handle, host=host, port=port)
+        self._server.start()
+
+    @property
+    def base_url(self) -> str:
+        """What a client takes as its base URL."""
+        return f"{self._server.url}/v1"
+
+    def case_url(self, line: CaseLine) -> str:
+        """The same for the calls of one case."""
+        return f"{self._server.url}/case/{line.token}/v1"
+
+    def close(self) -> None:
+        """Stop the server. Safe to call twice."""
+        self._server.close(self.proxy.aclose)

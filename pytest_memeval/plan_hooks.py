@@ -1,0 +1,65 @@
+"""``--memeval-plan`` in pytest: sets up every selected case with a model that asks nobody, and ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from pytest_memeval.plugin import harness_of, settings_of
+
+
+class PlanHooks:
+    """Takes the place of the loop that runs tests."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self._others = 0
+        self._done = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        option = self.config.option
+        if option.collectonly or (session.testsfailed and not option.continue_on_collection_errors):
+            return None  # pytest's own loop lists the items, or says what is wrong with the files
+        from pytest_memeval.items import CaseItem
+
+        cases = [item for item in session.items if isinstance(item, CaseItem)]
+        self._others = len(session.items) - len(cases)
+        for place, item in enumerate(cases, 1):
+            self._plan(item, cases[place] if place < len(cases) else None)
+        self._done = True
+        return True
+
+    def _plan(self, item: pytest.Item, following: pytest.Item | None) -> None:
+        plan = harness_of(self.config).plan
+        assert plan is not None
+        before = plan.cases
+        # Unlogged: what a case passes or fails with in a plan is nobody's result.
+        reports = runtestprotocol(item, log=False, nextitem=following)
+        if plan.cases == before:
+            plan.left_out(_reason(reports[0]))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not self._done:
+            return
+        from pytest_memeval.report.console import console_text
+        from pytest_memeval.report.messages import text
+
+        lang = settings_of(self.config).lang
+        plan = harness_of(self.config).plan
+        assert plan is not None
+        terminalreporter.section(text("plan.title", lang))
+        encoding = getattr(terminalreporter._tw._file, "encoding", None)
+        lines = plan.lines(lang)
+        if self._others:
+            lines.insert(-1, text("plan.others", lang, count=self._others))
+        for line in lines:
+            terminalreporter.write_line(console_text(line, encoding))
+
+
+def _reason(report: pytest.TestReport) -> str:
+    if report.skipped:
+        return "skipped"
+    return str(report.longrepr).strip().splitlines()[0] if report.longrepr else "not set up"

@@ -1,0 +1,54 @@
+"""What a run's calls have to tell its reader, in sentences for the report's notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pytest_memeval.results import CaseResult
+
+if TYPE_CHECKING:
+    from pytest_memeval.settings import Settings
+
+
+def call_notes(results: Iterable[CaseResult], settings: Settings) -> tuple[str, ...]:
+    """Cases that wait for a batch, and a server that ended the run's asking; nothing where neither happened."""
+    pending = refused = 0
+    reasons: dict[str, None] = {}
+    for result in results:
+        kinds = {error.kind for error in result.errors}
+        pending += "pending" in kinds
+        if "quota_or_auth" in kinds:
+            refused += 1
+            reasons.update((error.message, None) for error in result.errors if error.kind == "quota_or_auth")
+    return (*_pending_note(pending, settings), *_refused_note(refused, tuple(reasons)))
+
+
+def _pending_note(count: int, settings: Settings) -> tuple[str, ...]:
+    if not count:
+        return ()
+    from pytest_memeval.llm.batch import REQUESTS_FILE_NAME
+
+    path = settings.cache_folder / REQUESTS_FILE_NAME
+    return (
+        f"{count} case(s) wait for answers: have the requests in {path} answered (OpenAI Batch format), take the answers"
+        " in with `memeval cache import FILE`, and run again; the next stage follows.",
+    )
+
+
+def _refused_note(count: int, reasons: tuple[str, ...]) -> tuple[str, ...]:
+    if not count:
+        return ()
+    # Each process hears of it by itself; what they heard differs in the numbers at most.
+    return (f"The model server ended the run's calls, {count} case(s) could not be measured: {min(reasons)}.",)
+
+
+def model_info(model: Mapping[str, Any], results: Iterable[CaseResult]) -> dict[str, Any]:
+    """The report's ``model``: what was asked for, and under which names (sorted, with commas) servers answered; empty
+    for a run whose engine asked no model, so that it is not judged by one."""
+    results = list(results)
+    if not model or not any(result.calls for result in results):
+        return {}
+    provider = model.get("provider")
+    served = {call.model for result in results for call in result.calls if call.model and call.provider == provider}
+    return {**model, "served_model": ", ".join(sorted(served)) or None}

@@ -1,0 +1,95 @@
+"""``--memeval-max-cost``: a run that stops at its budget, and says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chat_project import ChatProject, good_answer, simple_case
+from chat_server import Answer, Request
+from plugin_project import MODES
+
+#: Each call of this project costs a cent: 2 dollars per million input tokens.
+PRICES = "models:\n  gpt-4o-mini: {input: 2.0, output: 0}\n"
+
+
+def dear(request: Request) -> Answer:
+    return Answer(good_answer(request), usage=(5000, 10))
+
+
+@pytest.fixture
+def dear_chat(chat: ChatProject) -> ChatProject:
+    chat.server.script = dear
+    chat.write("prices.yaml", PRICES)
+    chat.cases([simple_case(number) for number in range(1, 41)], gates=["P0 l1.dimension_micro_f1 >= 0.5"])
+    return chat
+
+
+def budgeted(chat: ChatProject, limit: str, *args: str) -> tuple[pytest.RunResult, dict[str, Any]]:
+    result = chat.chat("--memeval-prices", "prices.yaml", "--memeval-max-cost", limit, *args, fresh=True)
+    return result, chat.report()
+
+
+@MODES
+def test_no_case_is_started_once_the_budget_is_reached(dear_chat: ChatProject, mode: tuple[str, ...]) -> None:
+    result, report = budgeted(dear_chat, "0.10", *mode)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    asked = dear_chat.server.count
+    # 10 calls reach it; under two workers one case more may be running, and one may start before the sign is seen.
+    assert 10 <= asked <= (10 if not mode else 14)
+    counts = report["counts"]
+    assert counts["scored"] == asked  # what was running was paid for, and is recorded
+    assert counts["not_run"] == 40 - asked
+    assert counts["errored"] == 0
+    assert report["partial"] == "aborted"
+    assert report["gates"][0]["status"] == "unmeasured"
+    assert report["summary"]["passed_p0"] is False
+    note = next(note for note in report["notes"] if "budget" in note)
+    assert f"${asked / 100:.4f} spent" in note
+    assert f"{40 - asked} case(s) were not started" in note
+    result.stdout.fnmatch_lines(["*--memeval-max-cost is $0.1*"])
+    assert report["timings"]["calls"]["spent_usd"] == pytest.approx(asked / 100)
+
+
+@MODES
+def test_what_is_in_the_cache_costs_nothing(dear_chat: ChatProject, mode: tuple[str, ...]) -> None:
+    budgeted(dear_chat, "0.10", *mode)
+    first = dear_chat.server.count
+    result, report = budgeted(dear_chat, "5", *mode)
+    assert result.ret == 0
+    assert dear_chat.server.count == 40
+    assert report["partial"] is None
+    assert report["gates"][0]["status"] == "passed"
+    assert report["usage"]["cost_usd"] == pytest.approx(0.40)
+    assert report["timings"]["calls"]["spent_usd"] == pytest.approx((40 - first) / 100)
+
+
+def test_a_budget_reached_by_the_last_case_cuts_nothing(dear_chat: ChatProject) -> None:
+    result, report = budgeted(dear_chat, "0.40")
+    assert result.ret == 0
+    assert report["partial"] is None
+    assert not any("budget" in note for note in report["notes"])
+
+
+def test_failed_calls_are_paid_for_too(dear_chat: ChatProject) -> None:
+    dear_chat.server.script = lambda request: Answer("[", finish_reason="length", usage=(5000, 10))
+    result, report = budgeted(dear_chat, "0.05")
+    assert dear_chat.server.count == 5
+    assert report["counts"]["errored"] == 5
+    assert report["partial"] == "aborted"
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+
+
+def test_a_server_that_answers_under_another_name_is_priced_by_the_name_asked_for(dear_chat: ChatProject) -> None:
+    dear_chat.server.script = lambda request: Answer(good_answer(request), usage=(5000, 10), model="/weights/q4.gguf")
+    _, report = budgeted(dear_chat, "0.03")
+    assert dear_chat.server.count == 3
+    assert report["model"]["served_model"] == "/weights/q4.gguf"
+
+
+def test_a_budget_without_a_price_is_refused(chat: ChatProject) -> None:
+    chat.cases([simple_case(1)])
+    result = chat.chat("--memeval-max-cost", "1", "--memeval-model", "my-own", fresh=True)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--memeval-max-cost: the price of model 'my-own' is not known*--memeval-prices"])
+    assert chat.server.count == 0

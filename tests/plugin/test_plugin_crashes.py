@@ -1,0 +1,282 @@
+"""Workers that die, attempts that are run again, runs that somebody interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+from plugin_project import MODES, case, good_cases
+
+if TYPE_CHECKING:
+    from plugin_project import Project
+
+#: An engine whose first attempt at a case that says "flaky" goes wrong, in whichever process it is made.
+FLAKY = """
+import pathlib
+
+import pytest
+from line_engine import LineEngine
+
+
+class FlakyEngine(LineEngine):
+    def extract(self, conversation, ctx):
+        if "flaky" in conversation[0].content:
+            tried = pathlib.Path(f"tried-{ctx.case_id}")
+            if not tried.exists():
+                tried.touch()
+                raise RuntimeError("the first attempt")
+        return super().extract(conversation, ctx)
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return FlakyEngine()
+"""
+
+
+def junit(project: Project, name: str = "junit.xml") -> dict[str, ElementTree.Element]:
+    """Test cases of a JUnit file by name, of one that was tried again the last."""
+    root = ElementTree.parse(project.path / name).getroot()
+    return {element.get("name", ""): element for element in root.iter("testcase")}
+
+
+def properties(element: ElementTree.Element) -> list[tuple[str, str]]:
+    return [(item.get("name", ""), item.get("value", "")) for item in element.iter("property")]
+
+
+# -- crashes ---------------------------------------------------------------------------------------------------
+
+
+def test_the_case_of_a_worker_that_dies_is_errored_and_the_rest_goes_on(project: Project) -> None:
+    entries = good_cases(6)
+    resolution = {"actions": [{"new_memory_index": 0, "action": "store"}]}
+    entries.insert(2, case("dead", "die", truth=[("identity", "x")], expected_l15=resolution))
+    project.cases(entries, gates=["P0 l1.memory_recall >= 1"])
+    result = project.run(
+        "-n", "2", "--memeval-stages", "l1", "--junitxml", "junit.xml", "--html", "r.html", "--self-contained-html"
+    )
+    result.assert_outcomes(passed=6, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "INTERNALERROR" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["*cases/v001.yaml:5: ?worker? worker_crashed: worker 'gw*' crashed while running*"])
+    assert project.outcomes() == {"dead": "errored", **{f"eval-{n:03}": "scored" for n in range(1, 7)}}
+    report = project.report()
+    (dead,) = (entry for entry in report["per_case"] if entry["case_id"] == "dead")
+    assert (dead["error"]["stage"], dead["error"]["kind"]) == ("worker", "worker_crashed")
+    # Its stages are those that were selected, as if it had run.
+    assert {stage: dead["stages"][stage] for stage in ("l1", "l15", "l2")} == {
+        "l1": "void",
+        "l15": "unselected",
+        "l2": "no_truth",
+    }
+    assert report["gates"][0]["status"] == "unmeasured"
+    assert report["run_notes"] == ["1 worker process(es) crashed"]
+    assert sorted(project.journal()) == sorted(entry["node_id"] for entry in report["per_case"])
+    cases = junit(project)
+    assert len(cases) == 7
+    assert cases["dead"].find("error") is not None
+    page = (project.path / "r.html").read_text(encoding="utf-8")
+    assert page.count("cases/v001.yaml::dead") >= 1
+
+
+def test_the_first_case_of_all_dies_in_a_file_named_by_hand(project: Project) -> None:
+    # No worker ever gets to say what it was given.
+    project.cases([case("dead", "die", truth=[])], name="elsewhere/set.yaml", gates=["P0 l1.memory_recall >= 0"])
+    result = project.run("-n", "1", "elsewhere/set.yaml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    report = project.report()
+    assert report["counts"] == {"scored": 0, "errored": 1, "skipped": 0, "not_run": 0, "total": 1}
+    assert [gate["status"] for gate in report["gates"]] == ["unmeasured"]
+
+
+def test_many_crashes_end_the_run_early_and_the_report_says_so(project: Project) -> None:
+    project.cases(
+        [case(f"dead-{n}", "die", truth=[]) for n in range(6)] + good_cases(20), gates=["P0 l1.memory_recall >= 0"]
+    )
+    result = project.run("-n", "2", "--max-worker-restart", "1", "--junitxml", "junit.xml")
+    assert "INTERNALERROR" not in result.stdout.str()
+    assert result.ret != 0
+    report = project.report()
+    assert report["counts"]["errored"] >= 2
+    assert report["counts"]["not_run"] > 0
+    assert report["counts"]["total"] == 26
+    assert report["summary"]["passed_p0"] is False
+    assert len(junit(project)) == len(report["per_case"])
+
+
+def test_what_a_dead_worker_left_behind_is_removed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = project.path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    project.write(
+        "conftest.py",
+        """
+        import os
+        import pytest
+
+        class Engine:
+            name = "folders"
+
+            def extract(self, conversation, ctx):
+                (ctx.folder / "file").touch()
+                if ctx.case_id == "dead":
+                    os._exit(1)
+                return []
+
+        @pytest.fixture(scope="session")
+        def memeval_engine():
+            return Engine()
+        """,
+    )
+    project.cases([case("dead", "x", truth=[]), case("good", "x", truth=[])])
+    project.run("-n", "2", fresh=True).assert_outcomes(passed=1, errors=1)
+    assert not list(scratch.glob("memeval-*"))
+
+
+# -- reruns ----------------------------------------------------------------------------------------------------
+
+
+@MODES
+def test_the_last_attempt_counts(project: Project, mode: tuple[str, ...]) -> None:
+    project.write("conftest.py", FLAKY)
+    entries = [*good_cases(2), case("once", "identity: flaky"), case("always", "raise", truth=[])]
+    project.cases(entries, gates=["P0 l1.memory_recall >= 1"])
+    result = project.run("--reruns", "1", "--junitxml", "junit.xml", *mode)
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(["*2 rerun*"])
+    assert project.outcomes() == {"eval-001": "scored", "eval-002": "scored", "once": "scored", "always": "errored"}
+    assert sorted(project.journal()) == [
+        f"cases/v001.yaml::{name}" for name in ("always", "eval-001", "eval-002", "once")
+    ]
+    report = project.report()
+    assert report["counts"]["total"] == 4
+    assert report["partial"] is None
+    once = next(entry for entry in report["per_case"] if entry["case_id"] == "once")
+    assert once["l1_f1"] == 1.0
+    assert once["errors"] == []
+    figures = properties(junit(project)["once"])
+    assert ("memeval.l1.dimension_micro_f1", "1.0") in figures
+    assert len(figures) == len({name for name, _ in figures})
+    assert all("memory_recall" not in name for name, _ in properties(junit(project)["always"]))
+
+
+def test_a_crash_that_is_tried_again_leaves_one_record(project: Project) -> None:
+    project.write(
+        "conftest.py",
+        FLAKY.replace('raise RuntimeError("the first attempt")', "os._exit(1)", 1).replace(
+            "import pathlib", "import os\nimport pathlib", 1
+        ),
+    )
+    project.cases([*good_cases(2), case("once", "identity: flaky")])
+    result = project.run("-n", "2", "--reruns", "1")
+    result.assert_outcomes(passed=3)
+    assert result.ret == 0
+    assert project.outcomes() == {"eval-001": "scored", "eval-002": "scored", "once": "scored"}
+    assert len(project.journal()) == 3
+
+
+def test_a_case_expecting_too_much_is_tried_again_and_recorded_once(project: Project) -> None:
+    entries = good_cases(2)
+    entries[0]["expect"] = {"l1.memory_recall": "> 1"}
+    project.cases(entries)
+    result = project.run("--reruns", "2", "--junitxml", "junit.xml")
+    result.assert_outcomes(passed=1, failed=1)
+    assert len(project.journal()) == 2
+    (first, _) = project.report()["per_case"]
+    assert first["outcome"] == "scored"
+    assert len(first["missed_expectations"]) == 1
+    figures = properties(junit(project)["eval-001"])
+    assert len(figures) == len({name for name, _ in figures}) > 3
+
+
+# -- interrupts ------------------------------------------------------------------------------------------------
+
+
+def ended(pid: int, within: float) -> bool:
+    """Whether a process is gone, now or soon."""
+    until = time.monotonic() + within
+    while time.monotonic() < until:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        try:
+            # A process that ended but whose parent is gone too may wait to be collected.
+            if Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@pytest.mark.parametrize(
+    ("mode", "to_all"),
+    [((), False), (("-n", "2"), False), (("-n", "2"), True)],
+    ids=["serial", "n2-controller", "n2-terminal"],
+)
+def test_an_interrupt_ends_the_run_at_once_and_keeps_what_there_is(
+    project: Project, mode: tuple[str, ...], to_all: bool
+) -> None:
+    project.cases(
+        [*good_cases(3), case("stuck", "sleep", truth=[]), *(case(f"l{n}", "nap", truth=[]) for n in range(99))]
+    )
+    scratch = project.path / "tmp"
+    scratch.mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-pno:randomly",
+        "-pno:hypothesispytest",
+        "--memeval-output",
+        "out",
+        *mode,
+    ]
+    process = subprocess.Popen(
+        command,
+        cwd=project.path,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        until = time.monotonic() + 60
+        while not (asleep := list(project.path.glob("asleep-*"))) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert asleep, "the case that sleeps was never reached"
+        assert list(scratch.glob("memeval-*"))
+        time.sleep(0.3)  # so that results on their way arrive
+        sent = time.monotonic()
+        if to_all:
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            os.kill(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+        taken = time.monotonic() - sent
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    text = output.decode("utf-8")
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, text
+    assert "INTERNALERROR" not in text
+    assert taken < 10, f"{taken:.1f} s\n{text}"
+    report = project.report()
+    assert report["partial"] == "aborted"
+    assert {entry["case_id"] for entry in report["per_case"]} >= {"eval-001", "eval-002", "eval-003"}
+    assert "stuck" not in project.outcomes()
+    assert report["counts"]["not_run"] > 0
+    assert len(project.journal()) == len(report["per_case"])
+    (marker,) = asleep
+    assert ended(int(marker.name.partition("-")[2]), within=5)
+    assert not list(scratch.glob("memeval-*"))
+    print(f"ended after {taken:.2f} s")

@@ -1,0 +1,181 @@
+"""Cases that could not be measured: whose error it is, what it leaves, how it is said."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from plugin_project import MODES, case, good_cases
+
+if TYPE_CHECKING:
+    from plugin_project import Project
+
+#: An engine that goes wrong in conflict resolution where a memory says so.
+STAGED = """
+import pytest
+from line_engine import LineEngine
+
+
+class StagedEngine(LineEngine):
+    def load(self, memories, scenes, ctx):
+        pass
+
+    def resolve(self, memories, ctx):
+        if any("break" in memory.content for memory in memories):
+            raise LookupError("resolution broke")
+        return [{"memory_index": n, "action": "store"} for n, _ in enumerate(memories)]
+
+    def aggregate(self, memories, ctx):
+        return [{"id": "s", "title": "all", "memory_ids": [memory.id for memory in memories]}]
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return StagedEngine()
+"""
+
+
+@MODES
+def test_every_kind_of_error_in_one_run(project: Project, mode: tuple[str, ...]) -> None:
+    entries = [
+        *good_cases(2),
+        case("exception", "raise", truth=[]),
+        case("output", "bad", truth=[]),
+        case("slow", "sleep", truth=[], timeout=0.2),
+    ]
+    project.cases(entries)
+    started = time.monotonic()
+    result = project.run(*mode)
+    assert time.monotonic() - started < 20
+    result.assert_outcomes(passed=2, errors=3)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    errors = {entry["case_id"]: entry["error"] for entry in project.report()["per_case"] if entry["error"]}
+    assert {name: (error["stage"], error["kind"]) for name, error in errors.items()} == {
+        "exception": ("l1", "engine_exception"),
+        "output": ("l1", "bad_output"),
+        "slow": ("l1", "timeout"),
+    }
+    text = result.stdout.str()
+    # Each message starts with the place of its case, and no stack trace comes with it.
+    for fragment in (
+        "\ncases/v001.yaml:5: [l1] engine_exception: RuntimeError: engine broke here (line_engine.py:",
+        "\ncases/v001.yaml:6: [l1] bad_output: expected a list of memory objects, got str",
+        "\ncases/v001.yaml:7: [l1] timeout: the case's time limit of 0.2 s is over",
+    ):
+        assert fragment in text
+    assert "Traceback" not in text
+    assert "raise RuntimeError" not in text
+    result.stdout.fnmatch_lines(["*errors by stage: l1:*"])
+    assert project.report()["l1"]["stage_counts"]["l1"]["errored"] == 3
+
+
+def test_the_option_gives_a_limit_to_cases_without_one(project: Project) -> None:
+    project.cases([case("a", "sleep", truth=[]), case("b", "nap", truth=[], timeout=30)])
+    started = time.monotonic()
+    result = project.run("--memeval-timeout", "0.1")
+    assert time.monotonic() - started < 20
+    result.assert_outcomes(passed=1, errors=1)
+    assert project.outcomes() == {"a": "errored", "b": "scored"}
+
+
+@MODES
+def test_an_error_keeps_the_figures_of_the_stages_before(project: Project, mode: tuple[str, ...]) -> None:
+    resolution = {"expected_l15": {"actions": [{"new_memory_index": 0, "action": "store"}]}}
+    scenes = {"expected_l2": {"scenes": [{"label": "all", "memories": [0]}]}}
+    entries = [
+        case("good", "identity: the first") | resolution | scenes,
+        case("breaks", "identity: this will break") | resolution | scenes,
+    ]
+    project.write("conftest.py", STAGED)
+    project.cases(
+        entries, gates=["P0 l1.memory_recall >= 1", "P0 l15.action_accuracy >= 1", "P0 l2.scene_grouping_f1 >= 0"]
+    )
+    result = project.run(*mode)
+    result.assert_outcomes(passed=1, errors=1)
+    report = project.report()
+    broken = next(entry for entry in report["per_case"] if entry["case_id"] == "breaks")
+    assert broken["outcome"] == "errored"
+    assert {stage: broken["stages"][stage] for stage in ("l1", "l15", "l2")} == {
+        "l1": "scored",
+        "l15": "errored",
+        "l2": "void",
+    }
+    assert broken["l1_f1"] == 1.0
+    assert [error["stage"] for error in broken["errors"]] == ["l15"]
+    # Each section has its own counts: both cases count for l1, one of two for what came after.
+    assert [report["l1"]["stage_counts"]["l1"][word] for word in ("scored", "errored")] == [2, 0]
+    assert [report["l15"]["stage_counts"]["l15"][word] for word in ("scored", "errored")] == [1, 1]
+    assert [report["l2"]["stage_counts"]["l2"][word] for word in ("scored", "errored")] == [1, 1]
+    statuses = {gate["metric"]: gate["status"] for gate in report["gates"]}
+    assert statuses["l1.memory_recall"] == "passed"
+    assert statuses["l15.action_accuracy"] == "unmeasured"
+    assert statuses["l2.scene_grouping_f1"] == "unmeasured"
+
+
+@MODES
+def test_a_fixture_that_fails_is_an_error_of_each_of_its_cases(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2))
+    project.write("conftest.py", "")
+    result = project.run("--memeval-engine", "no_such_module:Engine", *mode)
+    result.assert_outcomes(errors=2)
+    text = result.stdout.str()
+    for line in (3, 4):
+        assert f"\ncases/v001.yaml:{line}: [setup] --memeval-engine: 'no_such_module:Engine' cannot be imported" in text
+    report = project.report()
+    assert report["counts"]["errored"] == 2
+    # The records do not repeat the place, which the entry has already.
+    assert {entry["error"]["message"].partition(":")[0] for entry in report["per_case"]} == {"--memeval-engine"}
+
+
+def test_an_exception_in_the_projects_own_fixture(project: Project) -> None:
+    project.cases(good_cases(1), gates=["P0 l1.memory_recall >= 1"])
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def memeval_engine():
+            raise ConnectionError("no route to the memory service")
+        """,
+    )
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    (entry,) = project.report()["per_case"]
+    assert entry["error"]["kind"] == "fixture_error"
+    assert "no route to the memory service" in entry["error"]["message"]
+    assert project.report()["gates"][0]["status"] == "unmeasured"
+
+
+def test_a_skip_in_a_fixture_is_a_skip(project: Project) -> None:
+    project.cases(good_cases(2), gates=["P0 l1.memory_recall >= 1"])
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(
+            "\n\n@pytest.fixture\ndef memeval_l1(memeval_l1, memeval_case):\n"
+            "    if memeval_case.case_id == 'eval-001':\n        pytest.skip('not today')\n    return memeval_l1\n"
+        )
+    result = project.run()
+    result.assert_outcomes(passed=1, skipped=1)
+    report = project.report()
+    assert report["counts"] == {"scored": 1, "errored": 0, "skipped": 1, "not_run": 0, "total": 2}
+    assert result.ret == 0
+
+
+def test_f35_files_made_to_do_harm_are_refused_quickly(project: Project) -> None:
+    bomb = "\n".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12))
+    project.write("cases/bomb.yaml", f"meta:\n  l0: &l0 [a, b]\n{bomb}\ncases: []\n")
+    project.write("cases/deep.yaml", "cases:\n" + "[" * 10_000 + "]" * 10_000 + "\n")
+    with (project.path / "cases" / "large.yaml").open("wb") as file:
+        file.write(b"cases:\n")
+        file.truncate(100 * 2**20)
+    project.cases(good_cases(1))
+    started = time.monotonic()
+    result = project.run()
+    assert time.monotonic() - started < 20
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    text = result.stdout.str()
+    assert "INTERNALERROR" not in text
+    assert "Traceback" not in text
+    for name in ("bomb", "deep", "large"):
+        assert f"cases/{name}.yaml" in text

@@ -1,0 +1,137 @@
+"""What pytest's exit status is, and that gates only ever turn 0 into 1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from plugin_project import MODES, case, good_cases
+
+if TYPE_CHECKING:
+    from plugin_project import Project
+
+MISSED = "P0 l1.strict_match_rate > 1"
+FAILING = {"expect": {"l1.memory_recall": "> 1"}}
+
+
+@MODES
+def test_a_broken_file_beside_a_good_one(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2), name="cases/good.yaml", gates=[MISSED])
+    project.write("cases/bad.yaml", "cases: [\n")
+    result = project.run(*mode)
+    if not mode:
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        assert not (project.path / "out").exists()
+        return
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert project.report()["counts"]["scored"] == 2
+
+
+@MODES
+def test_nothing_left_to_run(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2), gates=[MISSED])
+    result = project.run("-k", "nothing_is_called_so", *mode)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "= memeval =" not in result.stdout.str()
+    assert not (project.path / "out").exists()
+
+
+@MODES
+def test_an_unknown_case_id_or_file(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2))
+    known = pytest.ExitCode.NO_TESTS_COLLECTED if mode else pytest.ExitCode.USAGE_ERROR
+    assert project.run("cases/v001.yaml::eval-999", *mode).ret == known
+    if not mode:
+        assert project.run("cases/none.yaml").ret == known
+    assert not (project.path / "out").exists()
+
+
+@MODES
+def test_x_ends_the_run_and_leaves_p0_unmeasured(project: Project, mode: tuple[str, ...]) -> None:
+    entries = [case(f"eval-{n:03}", "nap", truth=[]) for n in range(1, 31)]
+    entries[1] |= FAILING
+    project.cases(entries, gates=["P0 l1.memory_recall >= 0", "P1 l1.memory_recall >= 0"])
+    result = project.run("-x", *mode)
+    # pytest's own status stays as it is, and the summary does not claim to decide it.
+    assert result.ret == (pytest.ExitCode.INTERRUPTED if mode else pytest.ExitCode.TESTS_FAILED)
+    text = result.stdout.str()
+    assert ("P0 gate unmeasured: exit status 1" in text) is (not mode)
+    assert "P0 gate unmeasured" in text
+    report = project.report()
+    assert report["partial"] == "aborted"
+    assert report["summary"]["passed_p0"] is False
+    assert report["counts"]["not_run"] > 0
+    assert report["counts"]["total"] == report["summary"]["total_cases"] == 30
+    assert [gate["status"] for gate in report["gates"]] == ["unmeasured", "unmeasured"]
+    assert {gate["level"]: gate["reason_id"] for gate in report["gates"]}["P0"] == "aborted"
+    assert len(project.journal()) == len(report["per_case"])
+
+
+def test_maxfail_reached_with_the_last_case_cuts_nothing_short(project: Project) -> None:
+    entries = good_cases(3)
+    entries[2] |= FAILING
+    project.cases(entries, gates=["P0 l1.memory_recall >= 1"])
+    assert project.run("--maxfail=1").ret == pytest.ExitCode.TESTS_FAILED
+    report = project.report()
+    assert report["partial"] is None
+    assert report["summary"]["passed_p0"] is True
+
+
+def test_pytest_exit_with_status_zero_is_no_success(project: Project) -> None:
+    project.cases(good_cases(3))
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+        from line_engine import LineEngine
+
+        @pytest.fixture(scope="session")
+        def memeval_engine():
+            return LineEngine()
+
+        def pytest_runtest_setup(item):
+            if item.name == "eval-002":
+                pytest.exit("enough", returncode=0)
+        """,
+    )
+    result = project.run()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert project.report()["partial"] == "aborted"
+    result.stdout.fnmatch_lines(["*left no result: exit status 1"])
+
+
+@pytest.mark.parametrize("gate", [(), ("--memeval-no-gate",)], ids=["gates", "no-gate"])
+def test_a_case_that_gets_lost_between_processes_fails_the_run(project: Project, gate: tuple[str, ...]) -> None:
+    project.cases(good_cases(4), gates=["P0 l1.memory_recall >= 1"])
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+        from line_engine import LineEngine
+
+        @pytest.fixture(scope="session")
+        def memeval_engine():
+            return LineEngine()
+
+        @pytest.fixture(autouse=True)
+        def properties(record_property, memeval_case):
+            if memeval_case.case_id == "eval-002":
+                # Nothing that another process could be sent.
+                record_property("object", object())
+        """,
+    )
+    result = project.run("-n", "2", *gate)
+    counts = project.report()["counts"]
+    assert counts["not_run"] > 0, result.stdout.str()
+    assert counts["total"] == 4
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@MODES
+def test_a_failure_and_an_error_stay_one_whatever_the_gates_say(project: Project, mode: tuple[str, ...]) -> None:
+    entries = [*good_cases(8), case("bad", "raise", truth=[])]
+    entries[0] |= FAILING
+    project.cases(entries)
+    result = project.run("--memeval-no-gate", *mode)
+    result.assert_outcomes(passed=7, failed=1, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED

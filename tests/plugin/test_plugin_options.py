@@ -1,0 +1,145 @@
+"""Options and their ini twins: what is accepted, what is refused, and how the refusal helps."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from plugin_project import good_cases
+
+from pytest_memeval.options import OPTIONS
+
+if TYPE_CHECKING:
+    from plugin_project import Project
+
+USAGE_ERROR = pytest.ExitCode.USAGE_ERROR
+
+#: Option, value, what the message has to hold.
+REFUSED = [
+    ("engine", "refrence", "reference"),
+    ("matcher", "indell", "indel"),
+    ("stages", "l1,l3", "unknown stage 'l3'; known: l1, l15, l2"),
+    ("stages", "", "no stage is named"),
+    ("stage-input", "thruth", "truth"),
+    ("lang", "cn", "known: en, zh"),
+    ("llm", "embeded", "embedded"),
+    ("cache", "reply", "replay"),
+    ("unknown-label", "fpp", "fp"),
+    ("report-text", "ful", "full"),
+    ("on-invalid-case", "skipp", "skip"),
+    ("prompt-version", "v999", "v001, v002"),
+    ("prompt-version", "l1=v999", "v001, v002"),
+    ("prompt-version", "l7=v001", "l7"),
+    ("gate", "P0 l1.dimension_micro_fl >= 0.7", "did you mean 'l1.dimension_micro_f1'"),
+    ("gate", "P3 l1.memory_recall >= 0.7", "P0, P1, P2"),
+    ("gate", "P0 l1.memory_recall", "a gate is"),
+    ("gate", "P0 l1.memory_recall >= much", "is not a number"),
+    ("limit", "0", "less than 1"),
+    ("limit", "many", "is not a whole number"),
+    ("sample", "-1", "less than 1"),
+    ("timeout", "0", "above 0"),
+    ("timeout", "inf", "above 0"),
+    ("match-threshold", "nan", "between 0 and 1"),
+    ("max-error-rate", "2", "between 0 and 1"),
+    ("predictions", "nowhere.jsonl", "does not exist"),
+    ("registry", "nowhere.yaml", "does not exist"),
+    ("output", "cases/v001.yaml", "is a file"),
+]
+
+
+def complaint(result: pytest.RunResult) -> str:
+    """What was said; refusals go to the standard error."""
+    assert result.ret == USAGE_ERROR, result.stdout.str()
+    text = result.stderr.str()
+    assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
+    return text
+
+
+@pytest.mark.parametrize(("name", "value", "hint"), REFUSED)
+def test_a_bad_value_ends_the_run_before_it_starts(project: Project, name: str, value: str, hint: str) -> None:
+    project.cases(good_cases(1))
+    text = complaint(project.run(f"--memeval-{name}={value}"))
+    assert hint in text
+    assert f"--memeval-{name}" in text
+    assert len(text.strip().splitlines()) == 1
+    assert not (project.path / "out").exists()
+
+
+@pytest.mark.parametrize(("name", "value", "hint"), [row for row in REFUSED if row[1]])
+def test_the_same_from_the_ini(project: Project, name: str, value: str, hint: str) -> None:
+    project.cases(good_cases(1))
+    key = "memeval_" + name.replace("-", "_")
+    project.write("pytest.ini", f"[pytest]\n{key} = {value}\n")
+    text = complaint(project.pytester.runpytest_inprocess("-pno:randomly", "-pno:hypothesispytest"))
+    assert hint in text
+    assert key in text
+
+
+def test_in_two_processes_it_is_the_same(project: Project) -> None:
+    project.cases(good_cases(1))
+    assert "indel" in complaint(project.run("--memeval-matcher", "indell", "-n", "2"))
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("memeval_expect = l1.memory_recal >= 0.5", "l1.memory_recall"),
+        ("memeval_expect = l1.memory_recall", "threshold"),
+        ("memeval_keep_db = maybe", "memeval_keep_db"),
+        ("memeval_no_gate = 2", "memeval_no_gate"),
+        ("memeval_gate =\n    P0 l1.memory_recall >= 0.1\n    P0 l9.x > 1", "l9"),
+    ],
+)
+def test_ini_values_that_cannot_be_read(project: Project, line: str, hint: str) -> None:
+    project.cases(good_cases(1))
+    project.write("pytest.ini", f"[pytest]\n{line}\n")
+    assert hint in complaint(project.run())
+
+
+def test_a_version_that_only_the_case_files_own_prompts_have(project: Project) -> None:
+    project.cases(good_cases(1), prompts="nowhere")
+    result = project.run("--memeval-prompt-version", "v999")
+    # It is the file that is wrong here, so it is an error of its collection.
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "nowhere" in result.stdout.str()
+
+
+def test_default_thresholds_of_the_project(project: Project) -> None:
+    entries = good_cases(2)
+    entries[1]["expected_l1"]["memories"].append({"content": "QQQQ 77777", "dimensions": ["skills"]})
+    project.cases(entries)
+    project.write(
+        "pytest.ini", "[pytest]\nmemeval_expect =\n    l1.memory_recall >= 0.9\n    l15.action_accuracy >= 1\n"
+    )
+    result = project.run()
+    # A default binds only cases that have labels for it.
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["cases/v001.yaml:4: ?expect? l1.memory_recall is 0.5*, expected >= 0.9"])
+
+
+def test_the_command_line_comes_before_the_ini(project: Project) -> None:
+    project.cases(good_cases(4))
+    project.write("pytest.ini", "[pytest]\nmemeval_limit = 1\nmemeval_lang = zh\n")
+    project.run().assert_outcomes(passed=1, deselected=3)
+    result = project.run("--memeval-limit", "2", "--memeval-lang", "en")
+    result.assert_outcomes(passed=2, deselected=2)
+    assert "2 cases: 2 scored" in result.stdout.str()
+    options = project.report()["config"]["options"]
+    assert (options["limit"], options["lang"]) == (2, "en")
+
+
+@pytest.mark.parametrize("option", [option for option in OPTIONS if option.flag], ids=lambda option: option.name)
+def test_every_option_has_its_ini_twin_and_a_help_text(option: object) -> None:
+    assert option.ini  # type: ignore[attr-defined]
+    assert option.help  # type: ignore[attr-defined]
+
+
+def test_options_are_recorded_as_json(project: Project) -> None:
+    project.cases(good_cases(1))
+    project.run("--memeval-gate", "P1 l1.memory_recall >= 0.5", "--memeval-cache-dir", "c")
+    options = project.report()["config"]["options"]
+    assert options["gate_cli"] == ["P1 l1.memory_recall >= 0.5"]
+    assert options["cache_dir"] == str(project.path / "c")
+    json.dumps(options)

@@ -1,0 +1,176 @@
+"""The background loop and its worker threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_memeval.loops import LoopBlocked, LoopThread, in_daemon_thread
+
+
+@pytest.fixture
+def loop() -> Iterator[LoopThread]:
+    thread = LoopThread("test-loop")
+    yield thread
+    thread.close()
+
+
+async def value(result: object, seconds: float = 0.0) -> object:
+    await asyncio.sleep(seconds)
+    return result
+
+
+def failing(error: BaseException) -> None:
+    raise error
+
+
+def test_results_and_exceptions_come_back(loop: LoopThread) -> None:
+    assert loop.run(value(1)) == 1
+    with pytest.raises(ZeroDivisionError):
+        loop.run(in_daemon_thread(failing, ZeroDivisionError()))
+
+
+def test_all_work_shares_one_loop_until_it_is_closed(loop: LoopThread) -> None:
+    async def here() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    first = loop.run(here())
+    assert loop.run(here()) is first
+    loop.close()
+    loop.close()
+    assert first.is_closed()
+    assert loop.run(here()) is not first
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+def test_what_would_end_a_loop_ends_only_the_work(loop: LoopThread, error: BaseException) -> None:
+    async def directly() -> None:
+        raise error
+
+    async def in_a_task() -> None:
+        await asyncio.get_running_loop().create_task(directly())
+
+    for work in (directly, in_a_task):
+        with pytest.raises(type(error)):
+            loop.run(work(), timeout=5)
+        assert loop.run(value(2), timeout=5) == 2
+
+
+def test_stop_iteration_is_an_error_and_no_hang(loop: LoopThread) -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        loop.run(in_daemon_thread(next, iter(())), timeout=5)
+
+
+def test_an_interrupted_wait_cancels_the_work(loop: LoopThread) -> None:
+    cancelled = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            cancelled.set()
+
+    loop.loop()
+    timer = threading.Timer(0.2, lambda: __import__("_thread").interrupt_main())
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
+    assert cancelled.wait(5)
+
+
+def test_a_blocked_loop_is_left_behind(loop: LoopThread) -> None:
+    over = threading.Event()
+
+    async def blocks() -> None:
+        time.sleep(0.6)
+        over.set()
+
+    before = time.perf_counter()
+    with pytest.raises(LoopBlocked):
+        loop.run(blocks(), timeout=0.1)
+    assert time.perf_counter() - before < 0.5
+    assert loop.run(value("fresh"), timeout=5) == "fresh"
+    assert over.wait(5)
+
+
+def test_a_timeout_of_the_work_itself_is_no_blocked_loop(loop: LoopThread) -> None:
+    async def late() -> None:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        loop.run(late(), timeout=5)
+
+
+def test_calling_from_the_loop_itself_is_refused(loop: LoopThread) -> None:
+    async def inside() -> object:
+        return loop.run(value(1))
+
+    with pytest.raises(RuntimeError, match="await"):
+        loop.run(inside())
+
+
+def test_closing_cancels_what_still_runs() -> None:
+    loop = LoopThread("closing")
+    ended = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.set()
+
+    asyncio.run_coroutine_threadsafe(work(), loop.loop())
+    loop.run(value(None, 0.01))
+    loop.close()
+    assert ended.is_set()
+    assert not any(thread.name == "closing" for thread in threading.enumerate())
+
+
+def test_blocking_functions_run_beside_the_loop_in_daemons(loop: LoopThread) -> None:
+    def blocking() -> bool:
+        # A plain function may run a loop of its own, which is impossible inside a running one.
+        assert asyncio.run(value(3)) == 3
+        return threading.current_thread().daemon
+
+    assert loop.run(in_daemon_thread(blocking)) is True
+
+
+def test_one_thread_serves_one_caller_again_and_again(loop: LoopThread) -> None:
+    loop.run(in_daemon_thread(time.sleep, 0))
+    names = {loop.run(in_daemon_thread(threading.get_ident)) for _ in range(20)}
+    assert len(names) <= 2
+
+
+def test_a_cancelled_call_is_left_behind_and_its_result_dropped(loop: LoopThread) -> None:
+    release, ended = threading.Event(), threading.Event()
+
+    def blocking() -> int:
+        release.wait(10)
+        ended.set()
+        return 1
+
+    async def limited() -> None:
+        async with asyncio.timeout(0.1):
+            await in_daemon_thread(blocking)
+
+    with pytest.raises(TimeoutError):
+        loop.run(limited())
+    assert not ended.is_set()
+    assert loop.run(in_daemon_thread(lambda: 2)) == 2
+    release.set()
+    assert ended.wait(5)
+
+
+def test_context_variables_reach_the_thread(loop: LoopThread) -> None:
+    variable = contextvars.ContextVar("variable", default="none")
+
+    async def work() -> str:
+        variable.set("case 7")
+        return await in_daemon_thread(variable.get)
+
+    assert loop.run(work()) == "case 7"
