@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -255,13 +255,21 @@ def fields_table(fields: Mapping[str, Any]) -> str:
 # -- console command -----------------------------------------------------------------------------------------------
 
 
+def subcommands(parser: argparse.ArgumentParser, before: str) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """Name, help and parser of each command; of a group of commands, those in it."""
+    found = next((action for action in parser._actions if isinstance(action, argparse._SubParsersAction)), None)
+    if found is None:
+        return
+    helps = {action.dest: action.help or "" for action in found._choices_actions}
+    for name, command in found.choices.items():
+        inner = list(subcommands(command, f"{before}{name} "))
+        yield from inner or [(f"{before}{name}", helps[name], command)]
+
+
 def commands() -> str:
-    parser = _parser()
-    subparsers = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    helps = {action.dest: action.help or "" for action in subparsers._choices_actions}
     parts = []
-    for name, command in subparsers.choices.items():
-        parts.append(f"### memeval {name}\n\n{sentence(helps[name])}\n\n")
+    for name, text, command in subcommands(_parser(), ""):
+        parts.append(f"### memeval {name}\n\n{sentence(text)}\n\n")
         rows = []
         for action in command._actions:
             if action.dest == "help":

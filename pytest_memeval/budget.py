@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_memeval.recorder import Recorder
+    from pytest_memeval.results import CallRecord
 
 #: Under this name each worker is told where the sign to stop will be.
 STOP_INPUT = "memeval_stop"
 
 
 class Budget:
-    """The controller's side: watches what is spent, stops the session, and says why."""
+    """The controller's side: watches what is spent, ends the session, and says why."""
 
     def __init__(self, config: pytest.Config, limit: float) -> None:
         self.config = config
         self.limit = limit
         self.reached = False
+        self._spent = 0.0
         self._session: pytest.Session | None = None
         self._folder: Path | None = None
 
@@ -35,20 +39,32 @@ class Budget:
             self._folder = Path(tempfile.mkdtemp(prefix="memeval-stop-"))
         node.workerinput[STOP_INPUT] = str(self._folder / "stop")
 
+    @property
+    def reason(self) -> str:
+        return f"memeval: ${self._spent:.4f} spent, --memeval-max-cost is ${self.limit:g}"
+
     def check(self, recorder: Recorder) -> None:
-        """Called after each record. Cases that are running end as they do, and are recorded and paid for."""
-        if self.reached or recorder.spent < self.limit * (1 - 1e-9) or not recorder.not_run():
+        """Called after each record. Cases that are under way end as they do, and are recorded and paid for."""
+        self._spent = recorder.spent
+        spent = recorder.spent + recorder.cost_of_requests(_calls_under_way(self.config))
+        # A sum of many prices may lie a little below the round figure that it stands for.
+        if self.reached or spent < self.limit * (1 - 1e-9) or not recorder.not_run():
             return
         self.reached = True
-        reason = f"memeval: ${recorder.spent:.4f} spent, --memeval-max-cost is ${self.limit:g}"
         if self._folder is not None:
             # Workers hold queues of their own, which a shutdown lets them finish.
             (self._folder / "stop").touch()
         distributed: Any = self.config.pluginmanager.getplugin("dsession")
         if distributed is not None:
-            distributed.shouldstop = reason
-        elif self._session is not None:
-            self._session.shouldstop = reason
+            distributed.shouldstop = self.reason
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if not self.reached or not passes_over(item):
+            return None
+        if self._session is not None and _is_idle(self.config):
+            self._session.shouldstop = self.reason
+        return True
 
     def notes(self, recorder: Recorder) -> tuple[str, ...]:
         """What the report says of it."""
@@ -57,7 +73,7 @@ class Budget:
             return ()
         return (
             f"Stopped at the budget: ${recorder.spent:.4f} spent, --memeval-max-cost is ${self.limit:g};"
-            f" {left} case(s) were not started. What was answered is in the cache, so a run with a higher limit goes on.",
+            f" {left} case(s) were not started. What was answered is in the cache: a run with a higher limit goes on.",
         )
 
     def pytest_unconfigure(self) -> None:
@@ -73,6 +89,32 @@ class WorkerBudget:
         self._stopped = False
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self) -> bool | None:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         self._stopped = self._stopped or self._sign.exists()
-        return True if self._stopped else None
+        return True if self._stopped and passes_over(item) else None
+
+
+def passes_over(item: pytest.Item) -> bool:
+    """Whether an item is left out once the budget is reached: all but those whose cases are under way already."""
+    from pytest_memeval.fixtures import PREFETCHER
+
+    prefetcher = item.config.stash.get(PREFETCHER, None)
+    if prefetcher is None:
+        return True
+    prefetcher.hold()
+    return not prefetcher.has(item)
+
+
+def _calls_under_way(config: pytest.Config) -> Iterable[CallRecord]:
+    """What cases have asked in this process that are not recorded yet."""
+    from pytest_memeval.fixtures import PREFETCHER
+
+    prefetcher = config.stash.get(PREFETCHER, None)
+    return () if prefetcher is None else prefetcher.calls_so_far()
+
+
+def _is_idle(config: pytest.Config) -> bool:
+    from pytest_memeval.fixtures import PREFETCHER
+
+    prefetcher = config.stash.get(PREFETCHER, None)
+    return prefetcher is None or prefetcher.idle

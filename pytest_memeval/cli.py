@@ -62,6 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     validate.add_argument("files", nargs="+", type=Path, metavar="FILE")
     validate.add_argument("--registry", type=Path, help="registry for files that name none")
     validate.add_argument("--templates", type=Path, help="templates for files that name none")
+    validate.add_argument("--strict", action="store_true", help="exit 1 for a warning, too")
+    validate.add_argument("--hints", action="store_true", help="list every hint, however many there are")
+    validate.add_argument("--stats", action="store_true", help="print lengths, languages and what the cases cover")
     validate.set_defaults(command=_validate)
 
     schema = commands.add_parser("schema", help="print the JSON Schema of a case file, a report or another format")
@@ -71,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     rescore = commands.add_parser("rescore", help="score a stored run again: other matcher, labels or gates")
     rescore.add_argument("run", type=Path, help="run folder, its report.json, or 'latest'")
     rescore.add_argument("--root", type=Path, help="folder that the run's case file paths are relative to")
-    rescore.add_argument("--matcher", help="indel, levenshtein, difflib or optimal (default: the run's)")
+    rescore.add_argument("--matcher", help="indel, levenshtein, difflib, optimal or hybrid (default: the run's)")
     rescore.add_argument("--match-threshold", type=float, help="similarity from which two memories match")
     rescore.add_argument("--unknown-label", choices=("drop", "fp"))
     rescore.add_argument("--gate", action="append", default=[], metavar="GATE", help="repeatable")
@@ -85,9 +88,11 @@ def _parser() -> argparse.ArgumentParser:
     init.set_defaults(command=_init)
 
     from pytest_memeval.cli_cache import add_cache_commands
+    from pytest_memeval.cli_labels import add_label_commands
     from pytest_memeval.cli_proxy import add_proxy_command
 
     add_cache_commands(commands)
+    add_label_commands(commands)
     add_proxy_command(commands)
     return parser
 
@@ -104,6 +109,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     from pytest_memeval.assets.registry import load_registry
     from pytest_memeval.assets.templates import load_templates
     from pytest_memeval.cases.loader import load_case_set
+    from pytest_memeval.cli_labels import say_review
     from pytest_memeval.documents.problems import DocumentError
 
     files = _case_files(arguments.files)
@@ -124,7 +130,8 @@ def _validate(arguments: argparse.Namespace) -> int:
             _say(str(problem))
         for warning in case_set.warnings:
             _say(f"{warning} (warning)")
-        found += len(problems)
+        warned = len(case_set.warnings) + say_review(case_set, all_hints=arguments.hints, stats=arguments.stats)
+        found += len(problems) + (warned if arguments.strict else 0)
         cases = "1 case" if len(case_set.cases) == 1 else f"{len(case_set.cases)} cases"
         words = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         _say(f"{path}: {cases}, {words}")
@@ -196,7 +203,7 @@ def _rescore(arguments: argparse.Namespace) -> int:
     root = arguments.root or Path(report["config"].get("rootdir", "."))
     change = Rescoring(
         scoring=_scoring(arguments, report, options),
-        gates=parse_gate_options(arguments.gate, "command line"),
+        gates=_gates(arguments.gate),
         ini_gates=parse_gate_options(options.get("gate_ini") or (), "ini"),
         expect=parse_expectations(options.get("expect") or ()),
     )
@@ -212,6 +219,15 @@ def _rescore(arguments: argparse.Namespace) -> int:
         print(console_text(text, sys.stdout.encoding))
     failed = again["summary"]["passed_p0"] is False or again["counts"]["errored"] or again["counts"]["not_run"]
     return 1 if failed else 0
+
+
+def _gates(texts: Sequence[str]) -> Any:
+    from pytest_memeval.settings import SettingsError, parse_gate_options
+
+    try:
+        return parse_gate_options(texts, "command line")
+    except SettingsError as error:
+        raise SettingsError(str(error).replace("--memeval-gate", "--gate", 1)) from None
 
 
 def _scoring(arguments: argparse.Namespace, report: dict[str, Any], options: dict[str, Any]) -> Any:

@@ -7,13 +7,17 @@ engine, the chat model and every fixture of the project's are set up by pytest a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.fixtures import all_measured, open_run, prompts_of, registry_of, templates_of
+from pytest_memeval.fixtures import SAID, all_measured, open_run, prompts_of, registry_of, templates_of
 
 if TYPE_CHECKING:
+    from pytest_memeval.assets.prompts import PromptSet
+    from pytest_memeval.assets.registry import Registry
+    from pytest_memeval.assets.templates import Templates
     from pytest_memeval.items import CaseItem
 
 #: The fixtures whose values an item can make itself.
@@ -26,6 +30,15 @@ OWN = frozenset(
 )
 #: pytest's options under which fixtures are shown or left out: then there have to be some.
 _SHOWN = ("setuponly", "setupplan", "setupshow")
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """What all cases of a file are run with."""
+
+    prompts: PromptSet
+    registry: Registry
+    templates: Templates
 
 
 def can_be_direct(item: CaseItem) -> bool:
@@ -65,18 +78,24 @@ def set_up(item: CaseItem) -> bool:
 
 
 def _run_stages(item: CaseItem, values: dict[str, Any]) -> None:
+    file = item.case_file
+    if file.assets is None:
+        file.assets = Assets(prompts_of(item), registry_of(item), templates_of(item))
     opened = open_run(
         item,
         item.case,
         values["memeval_engine"],
         values["memeval_llm"],
-        prompts=prompts_of(item),
-        registry=registry_of(item),
-        templates=templates_of(item),
+        prompts=file.assets.prompts,
+        registry=file.assets.registry,
+        templates=file.assets.templates,
     )
     run = opened.__enter__()
     item.addfinalizer(lambda: opened.__exit__(None, None, None))
     values["memeval_case"] = item.case
+    said = item.stash.get(SAID, None)
     for stage in item.stages:
         values[f"memeval_{stage}"] = run.result(stage)
+        if said is not None:
+            said.repeat()
     values["memeval_measured"] = all_measured(item, run)

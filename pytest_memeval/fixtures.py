@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +21,25 @@ if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
     from pytest_memeval.llm.protocol import ChatModel
     from pytest_memeval.llm.proxy_calls import CaseLine
+    from pytest_memeval.prefetch import Prefetcher
     from pytest_memeval.results import StageResult
+    from pytest_memeval.routing import Said
     from pytest_memeval.runner import CaseRun
 else:
     Failed = pytest.fail.Exception
 
 #: The item's run, put there by the fixture that makes it and read when the item's record is written.
 RUN = pytest.StashKey["CaseRun"]()
+#: What the item's case printed and logged before its turn.
+SAID = pytest.StashKey["Said"]()
+#: This process's window of cases that are prepared ahead, where there is one.
+PREFETCHER = pytest.StashKey["Prefetcher"]()
 #: This process's predictions file.
 RECORDED = pytest.StashKey["PredictionsEngine"]()
 
 
 #: The calls that an item's engine made through the proxy.
-PROXY_LINE = pytest.StashKey["CaseLine"]()
+PROXY_LINE: pytest.StashKey[CaseLine] = pytest.StashKey()
 
 
 class StageFailure(Failed):
@@ -194,7 +200,7 @@ def recorded_outputs(node: Any) -> PredictionsEngine | None:
     harness = _harness(node)
     if harness.settings.predictions is None:
         return None
-    known = node.config.stash.get(RECORDED, None)
+    known: PredictionsEngine | None = node.config.stash.get(RECORDED, None)
     if known is None:
         from pytest_memeval.engine.predictions import PredictionsEngine
 
@@ -276,18 +282,62 @@ def open_run(
     databases: CaseDatabases | None = None,
 ) -> Iterator[CaseRun]:
     """The run of the item's case, closed at the end with all that it has opened."""
+    harness = _harness(node)
+    prefetcher = node.config.stash.get(PREFETCHER, None)
+    # A store of the project's own was not there when the case was prepared.
+    prepared = prefetcher.take(node, engine, llm) if prefetcher is not None and databases is None else None
+    with ExitStack() as resources:
+        if prepared is not None:
+            resources.callback(prepared.close)
+            run = prepared.run
+            node.stash[SAID] = prepared.said
+        else:
+            run = resources.enter_context(
+                prepare_run(
+                    node,
+                    case,
+                    engine,
+                    llm,
+                    prompts=prompts,
+                    registry=registry,
+                    templates=templates,
+                    databases=databases,
+                )
+            )
+        node.stash[RUN] = run
+        yield run
+        if prefetcher is not None:
+            prefetcher.tell_cost(run.seconds)
+        if harness.plan is not None:
+            harness.plan.case_done(node.nodeid, run)
+        if harness.settings.keep_db and harness.kept_databases is not None:
+            run.keep_databases(harness.kept_databases(node.nodeid))
+
+
+@contextmanager
+def prepare_run(
+    node: Any,
+    case: EvalCase,
+    engine: object,
+    llm: ChatModel,
+    *,
+    prompts: PromptSet,
+    registry: Registry,
+    templates: Templates,
+    databases: CaseDatabases | None = None,
+) -> Iterator[CaseRun]:
+    """A run of the case that nobody has asked for anything yet, closed at the end with all that it has opened."""
     from pytest_memeval.runner import CaseRun
 
     harness = _harness(node)
     recorded = recorded_outputs(node)
     if recorded is not None:
         engine, llm = recorded, recorded.no_model()
-    plan = harness.plan
-    if plan is not None:
+    if harness.plan is not None:
         from pytest_memeval.plan import EngineNotPlanned
 
         try:
-            llm = plan.chat_model(node.nodeid, llm, engine)
+            llm = harness.plan.chat_model(node.nodeid, llm, engine)
         except EngineNotPlanned as error:
             raise StageFailure(str(error)) from None
     folder: list[Path] = []
@@ -312,13 +362,8 @@ def open_run(
         # What an engine says to pytest itself reaches it; any other exception is the stage's.
         passing=(pytest.skip.Exception, pytest.exit.Exception),
     )
-    node.stash[RUN] = run
     try:
         yield run
-        if plan is not None:
-            plan.case_done(node.nodeid, run)
-        if harness.settings.keep_db and harness.kept_databases is not None:
-            run.keep_databases(harness.kept_databases(node.nodeid))
     finally:
         run.close()
         if folder:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_memeval.cases.models import CaseSet, EvalCase
-from pytest_memeval.direct import can_be_direct, set_up
+from pytest_memeval.direct import Assets, can_be_direct, set_up
 from pytest_memeval.documents.problems import DocumentError
-from pytest_memeval.fixtures import PROXY_LINE, RUN, StageFailure, fixture_case
+from pytest_memeval.fixtures import PREFETCHER, PROXY_LINE, RUN, SAID, StageFailure, fixture_case
 from pytest_memeval.garbage import spare_collector
 from pytest_memeval.metrics.thresholds import parse_path
 from pytest_memeval.plugin import SHARED_OPTIONS, harness_of
@@ -62,6 +62,8 @@ class CaseFile(pytest.File):
     """A case set. Its file errors are one collection error that lists all of them."""
 
     case_set: CaseSet
+    #: What its cases are run with, once the first of them was.
+    assets: Assets | None = None
     #: What ``request.module`` gives: a case file is none.
     obj = None
 
@@ -232,18 +234,27 @@ class CaseHooks:
         item.user_properties[:] = [
             *((name, value) for name, value in item.user_properties if not name.startswith("memeval.")),
             *properties,
-            *(call_properties(run, item, harness_of(self.config)) if call.when == "teardown" and run is not None else ()),
+            *(call_properties(run, item) if call.when == "teardown" and run is not None else ()),
         ]
         report: pytest.TestReport = yield
         self._note(call, report, run)
+        if call.when == "setup" and SAID in item.stash and run is not None:
+            # The case's own work in the place of the wait for what was left of it.
+            report.duration = max(0.0, report.duration - run.waited + run.seconds)
         if call.when == "call" and run is not None:
             main = main_figure(run)
             if main:
-                report.memeval_main = main  # type: ignore[attr-defined]
+                report.memeval_main = main + self._alone(item)  # type: ignore[attr-defined]
         if call.when == "teardown":
             report.memeval_envelope = self._envelope(item, owner, run)  # type: ignore[attr-defined]
             _forget(item)
         return report
+
+    def _alone(self, item: pytest.Item) -> str:
+        """Said with ``-v``: why the case could not be prepared ahead."""
+        prefetcher = self.config.stash.get(PREFETCHER, None)
+        why = prefetcher.reason(item) if prefetcher is not None else None
+        return "" if why is None else f" (in its turn: {why})"
 
     def _note(self, call: pytest.CallInfo[None], report: pytest.TestReport, run: CaseRun | None) -> None:
         if call.when == "teardown":
@@ -356,7 +367,8 @@ def _locate(failure: StageFailure, item: CaseItem) -> None:
 
 def _forget(item: pytest.Item) -> None:
     """Let the run's data go: thousands of items stay alive until the session ends."""
-    for key in (RUN, PROXY_LINE):
+    keys: tuple[pytest.StashKey[Any], ...] = (RUN, SAID, PROXY_LINE)
+    for key in keys:
         if key in item.stash:
             del item.stash[key]
 
@@ -372,7 +384,7 @@ def measured_sections(run: CaseRun) -> Mapping[str, SectionRecord]:
     return run.sections([stage for stage in run.plan.scored if status[stage] == "scored"])
 
 
-def call_properties(run: CaseRun, item: pytest.Item, harness: Harness) -> Iterator[tuple[str, float]]:
+def call_properties(run: CaseRun, item: pytest.Item) -> Iterator[tuple[str, float]]:
     """A case's model calls as flat figures: how many, their tokens, list price and seconds."""
     calls = [call for result in run.results.values() for call in result.calls]
     line = item.stash.get(PROXY_LINE, None)
@@ -383,6 +395,7 @@ def call_properties(run: CaseRun, item: pytest.Item, harness: Harness) -> Iterat
     from pytest_memeval.llm.cost import price_of_call
     from pytest_memeval.report.entries import usage_of
 
+    harness = harness_of(item.config)
     model = harness.settings.model
     usage = usage_of(replace(call, cost=price_of_call(call, harness.prices, model)) for call in calls)
     for name in ("calls", "input_tokens", "output_tokens", "cost_usd"):

@@ -79,7 +79,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("plan", "say how many calls, tokens and dollars a run needs, call nothing, and end", False, kind="flag"),
     Option(
         "matcher",
-        "how memories are matched: indel, levenshtein, difflib or optimal",
+        "how memories are matched: indel, levenshtein, difflib, optimal or hybrid",
         "indel",
         metavar="NAME",
     ),
@@ -88,6 +88,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("timeout", "seconds a case may take that names no timeout of its own", kind="float", metavar="SECONDS"),
     Option("gate", 'a gate such as "P0 l1.dimension_micro_f1 >= 0.75"; repeatable', kind="list", metavar="GATE"),
     Option("no-gate", "evaluate no gates", False, kind="flag"),
+    Option("concurrency", "cases in flight at once in each process; 1 prepares none ahead", 8, kind="int", metavar="N"),
     Option("max-error-rate", "share of errored cases up to which gates' values stand", 0.0, kind="float", metavar="X"),
     Option("output", "folder of this run's reports", metavar="DIR", relative=True),
     Option("keep-db", "keep every case's databases under the output folder", False, kind="flag"),

@@ -134,6 +134,13 @@ class PlanningChatModel(SyncCompletion):
         return ChatReply(STAND_IN, "stop", Usage(tokens, None), attempts=0)
 
 
+def _can_conflict(run: CaseRun) -> bool:
+    """Whether conflict resolution may have something to ask: the reference engine only asks about what is stored."""
+    from pytest_memeval.engine.reference.engine import ReferenceEngine
+
+    return bool(run.case.existing_memories) or not isinstance(run.engine, ReferenceEngine)
+
+
 class EngineNotPlanned(Exception):
     """The engine may ask models by itself, so running it could cost what the plan is to tell."""
 
@@ -206,7 +213,7 @@ class Plan:
             own = seen.get(prompt_stage)
             if missing.intersection(CHAIN[stage]):
                 missing.add(stage)
-                if own is None:
+                if own is None and (stage != "l15" or _can_conflict(run)):
                     tokens = self._prompt_tokens(run.prompts, prompt_stage)
                     high = answer_range(tokens, self.max_tokens).high
                     yield prompt_stage, StageForecast(0, 0, 1, Range(0, tokens), Range(0, high))

@@ -163,7 +163,20 @@ def harness_of(config: pytest.Config) -> Harness:
         from pytest_memeval.items import CaseHooks
 
         config.pluginmanager.register(CaseHooks(config), "memeval-cases")
+        if _can_prepare(config, settings):
+            from pytest_memeval.fixtures import PREFETCHER
+            from pytest_memeval.prefetch import Prefetcher
+
+            prefetcher = config.stash[PREFETCHER] = Prefetcher(config, known, settings.concurrency)
+            config.pluginmanager.register(prefetcher, "memeval-prefetch")
     return known
+
+
+def _can_prepare(config: pytest.Config, settings: Settings) -> bool:
+    """Whether cases may run before their turn: not under a debugger, nor where nothing is run at all."""
+    option = config.option
+    alone = ("usepdb", "trace", "collectonly", "setuponly", "setupplan", "setupshow")
+    return settings.concurrency > 1 and not settings.plan and not any(getattr(option, name, False) for name in alone)
 
 
 def _recorder(config: pytest.Config) -> Recorder:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval import __version__
-from pytest_memeval.results import CaseResult, RunInfo, SetInfo
+from pytest_memeval.results import CallRecord, CaseResult, RunInfo, SetInfo
 from pytest_memeval.values import DISTILL_STAGES
 
 if TYPE_CHECKING:
@@ -85,16 +85,20 @@ class Recorder:
         """The result with the list price of each call; a model that costs nothing is free, an unknown one unknown."""
         if not result.calls:
             return result
+        priced = replace(result, calls=tuple(replace(call, cost=self._price(call)) for call in result.calls))
+        self.spent += self.cost_of_requests(priced.calls)
+        return priced
+
+    def _price(self, call: CallRecord) -> float | None:
         from pytest_memeval.llm.cost import load_prices, price_of_call
 
         if self._prices is None:
             self._prices = load_prices(self.settings.prices)
-        calls = []
-        for call in result.calls:
-            calls.append(replace(call, cost=price_of_call(call, self._prices, self.settings.model)))
-        priced = replace(result, calls=tuple(calls))
-        self.spent += sum(call.cost or 0.0 for call in calls if call.provider == "openai" and not call.cached)
-        return priced
+        return price_of_call(call, self._prices, self.settings.model)
+
+    def cost_of_requests(self, calls: Iterable[CallRecord]) -> float:
+        """US dollars for those of the calls for which a server was asked, as far as prices are known."""
+        return sum(self._price(call) or 0.0 for call in calls if call.provider == "openai" and not call.cached)
 
     @property
     def target(self) -> Path:

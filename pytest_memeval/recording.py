@@ -27,6 +27,7 @@ class StageChatModel(SyncCompletion):
         self._versions = versions
         self._prefix = prefix
         self._lock = threading.Lock()
+        self._last: dict[str, Any] | None = None
         self.calls = calls
 
     @property
@@ -60,6 +61,14 @@ class StageChatModel(SyncCompletion):
                 request=tuple(dict(message) for message in messages),
             )
             self.calls.append(record)
+            self._last = {
+                "messages": messages,
+                "stage": stage,
+                "response_format": response_format,
+                "temperature": temperature,
+                "max_tokens": max_tokens,
+                "trial": trial,
+            }
         try:
             reply = await self._inner.complete(
                 messages,
@@ -84,6 +93,12 @@ class StageChatModel(SyncCompletion):
             attempts=reply.attempts,
         )
         return reply
+
+    async def forget_last(self) -> None:
+        """Let the answer to the last request be asked anew by later runs: it was recorded, but cannot be used."""
+        forget = getattr(self._inner, "forget", None)
+        if forget is not None and self._last is not None:
+            await forget(**self._last)
 
 
 def _failed(record: CallRecord, error: BaseException, seconds: float) -> CallRecord:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from sys import intern
+from typing import Any, Literal, cast
 
 from pytest_memeval.metrics.sections import SectionRecord
 
@@ -129,12 +130,14 @@ class CaseResult:
         plain = {
             key: data[key] for key in ("node_id", "set", "case_id", "variant", "kind", "source", "difficulty", "line")
         }
+        # Words that thousands of cases share are kept once.
+        plain.update((key, intern(plain[key])) for key in ("set", "kind", "source", "difficulty"))
         return cls(
             **plain,
             content_hash=data["content_hash"],
             outcome=data["outcome"],
             tags=tuple(data["tags"]),
-            stages=dict(data["stages"]),
+            stages={intern(stage): cast("StageStatus", intern(status)) for stage, status in data["stages"].items()},
             sections={name: SectionRecord.from_json(section) for name, section in data["sections"].items()},
             errors=tuple(CaseError(**error) for error in data["errors"]),
             missed_expectations=tuple(data["missed_expectations"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.engine.predictions import RECORDED_OUTPUTS
 from pytest_memeval.results import CaseResult
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def _pending_note(count: int, settings: Settings) -> tuple[str, ...]:
 
     path = settings.cache_folder / REQUESTS_FILE_NAME
     return (
-        f"{count} case(s) wait for answers: have the requests in {path} answered (OpenAI Batch format), take the answers"
-        " in with `memeval cache import FILE`, and run again; the next stage follows.",
+        f"{count} case(s) wait for answers: have the requests in {path} answered (OpenAI Batch format), take the"
+        " answers in with `memeval cache import FILE`, and run again; the next stage follows.",
     )
 
 
@@ -45,8 +46,11 @@ def _refused_note(count: int, reasons: tuple[str, ...]) -> tuple[str, ...]:
 
 def model_info(model: Mapping[str, Any], results: Iterable[CaseResult]) -> dict[str, Any]:
     """The report's ``model``: what was asked for, and under which names (sorted, with commas) servers answered; empty
-    for a run whose engine asked no model, so that it is not judged by one."""
+    for a run whose engine asked no model, so that it is not judged by one. Recorded outputs are those of the model that
+    was asked for them."""
     results = list(results)
+    if model and model.get("endpoint") == RECORDED_OUTPUTS:
+        return dict(model)
     if not model or not any(result.calls for result in results):
         return {}
     provider = model.get("provider")

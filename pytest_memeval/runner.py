@@ -101,6 +101,8 @@ class CaseRun:
         self._deadline: float | None = None
         self._lock: asyncio.Lock | None = None
         self._given_up = False
+        #: Seconds for which somebody waited for a result.
+        self.waited = 0.0
         #: Whether the stages run without a loop; None while that is open.
         self._here: bool | None = None
         self.outputs = Outputs()
@@ -157,13 +159,16 @@ class CaseRun:
         if known is not None:
             return known
         limit = self.time_limit
-        if limit is None and self._runs_here():
-            return run_here(self._advance(stage))
+        started = time.perf_counter()
         try:
+            if limit is None and self._runs_here():
+                return run_here(self._advance(stage))
             # Work that awaits ends by its own limit; the grace is for a stage that holds the loop without awaiting.
             return self._loop.run(self.advance(stage), timeout=None if limit is None else limit + LOOP_GRACE)
         except LoopBlocked:
             return self._give_up(stage)
+        finally:
+            self.waited += _since(started)
 
     def _runs_here(self) -> bool:
         """Whether nothing ever has to wait on the loop: then crossing to its thread and back would only cost time."""
@@ -198,6 +203,11 @@ class CaseRun:
                     if not self._given_up:
                         self.results[needed] = result
         return self.results.get(stage, IDLE)
+
+    @property
+    def seconds(self) -> float:
+        """The case's own work so far."""
+        return sum(result.seconds for result in self.results.values())
 
     def run_all(self) -> None:
         """Run every stage of the plan."""
@@ -353,9 +363,12 @@ class CaseRun:
         """A sentence for each expectation that does not hold; empty while the case has errors."""
         if self.errors:
             return []
+        thresholds = self.expectations()
+        if not thresholds:
+            return []
         optional = default_expectations(self.case, self.settings.expect)
         own = [threshold for threshold in optional if threshold not in self.case.expect]
-        return missed_expectations(self.sections(self.measured), self.expectations(), own)
+        return missed_expectations(self.sections(self.measured), thresholds, own)
 
     def case_result(
         self,
@@ -392,7 +405,10 @@ class CaseRun:
             facts=tuple(self.outputs.facts),
             calls=tuple(call for stage in DISTILL_STAGES for call in self._calls(stage)),
             duration_seconds=sum(result.seconds for result in self.results.values()),
-            timings={stage: self.results[stage].seconds for stage in DISTILL_STAGES if stage in self.results},
+            timings={
+                **{stage: self.results[stage].seconds for stage in DISTILL_STAGES if stage in self.results},
+                "waited": self.waited,
+            },
         )
 
     def _calls(self, stage: str) -> tuple[CallRecord, ...]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ENGINES: tuple[str, ...] = ("reference",)
 CHAT_MODELS: tuple[str, ...] = ("recorded", "embedded", "openai")
-MATCHERS: tuple[str, ...] = ("indel", "levenshtein", "difflib", "optimal")
+MATCHERS: tuple[str, ...] = ("indel", "levenshtein", "difflib", "optimal", "hybrid")
 
 
 class SettingsError(ValueError):
@@ -258,7 +258,7 @@ def _check(settings: Settings) -> None:
     for name in ("limit", "sample"):
         if values[name] is not None and values[name] < 1:
             refuse(name, f"{values[name]} is less than 1")
-    for name in ("max_tokens", "max_attempts", "rpm", "tpm"):
+    for name in ("max_tokens", "max_attempts", "rpm", "tpm", "concurrency"):
         if values[name] is not None and not values[name] >= 1:
             refuse(name, f"{values[name]} is less than 1")
     for name in ("request_timeout", "max_cost", "progress"):

@@ -81,7 +81,7 @@ class Kind(enum.Enum):
     IDENTITY = "identity"
 
 
-class Act(str, enum.Enum):
+class Act(enum.StrEnum):
     STORE = "store"
 
 
@@ -137,7 +137,7 @@ def test_wrong_shapes_are_told_with_place_and_value(read: Any, value: object, se
 
 
 def test_stored_outputs_name_the_stage_at_fault() -> None:
-    with pytest.raises(OutputError, match="^l15: decision 0: unknown key 'x'"):
+    with pytest.raises(OutputError, match=r"^l15: decision 0: unknown key 'x'"):
         Outputs.from_json({"l15": [{"x": 1}]})
-    with pytest.raises(OutputError, match="^template: mode daily: section 0"):
+    with pytest.raises(OutputError, match=r"^template: mode daily: section 0"):
         Outputs.from_json({"template": {"daily": [{}]}})

@@ -203,7 +203,7 @@ def test_a_stage_labelled_since_cannot_be_told_from_the_record(run: Run) -> None
     assert only(again, "a")["stages"]["template"] == "unsupported"
     (run.path / "conftest.py").write_text("", encoding="utf-8")
     run.run()
-    run.entries[0]["expected_l2"]["template_section"]["work"] = {"0": "basic_info"}
+    run.entries[0]["expected_l2"]["template_section"]["work"] = {"0": "📦 项目进展"}
     run.entries[1]["expected_l15"] = {"actions": [{"new_memory_index": 0, "action": "store"}]}
     again = run.again(status=1)
     first, second = only(again, "a"), only(again, "b")

@@ -85,13 +85,13 @@ def test_every_stage_has_one_status_that_follows_the_rules(missing: str | None, 
 def test_a_stage_alone_runs_what_it_builds_on_unscored() -> None:
     found = plan(full_case(), selected={"template"})
     assert (found.scored, found.run) == (("template",), ("l1", "l15", "template"))
-    assert found.idle == {s: "unselected" for s in ("l1", "l15", "l2", "inject")} | {"search": "no_truth"}
+    assert found.idle == dict.fromkeys(("l1", "l15", "l2", "inject"), "unselected") | {"search": "no_truth"}
 
 
 def test_l2_selects_the_sections_too_and_words_may_be_spaced() -> None:
-    assert parse_stages("l2") == {"l2", "template"}
-    assert parse_stages(" L1 , inject ") == {"l1", "inject"}
-    assert parse_stages("rrf") == {"search"}
+    assert parse_stages("l2") == frozenset({"l2", "template"})
+    assert parse_stages(" L1 , inject ") == frozenset({"l1", "inject"})
+    assert parse_stages("rrf") == frozenset({"search"})
     assert parse_stages("all") is None
     assert parse_stages("all,l1") is None
 

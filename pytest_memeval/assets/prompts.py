@@ -173,7 +173,8 @@ class PromptStore:
         return wanted, common
 
     def _find(self, stage: str, version: str) -> PromptText | None:
-        if version == WORKING:
+        # Without its sign too: pytest takes an argument that starts with @ for a file of arguments.
+        if version in (WORKING, WORKING.removeprefix("@")):
             return self.working.get(stage)
         return self.frozen.get(stage, {}).get(version)
 

@@ -1,9 +1,17 @@
-"""Warnings: what is legal in a case file, but probably not meant."""
+"""Warnings: what is legal in a case file, but probably not meant.
+
+:func:`lint` is what every load of a file checks, and cheap. :func:`review` is what an author asks for: it looks at the
+labels of a whole file, against its registry and templates, and takes longer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from pytest_memeval.cases.findings import Finding
+from pytest_memeval.cases.lint_labels import LABEL_RULES
+from pytest_memeval.cases.lint_sections import SECTION_RULES
+from pytest_memeval.cases.lint_set import SET_RULES
 from pytest_memeval.cases.models import CaseSet
 from pytest_memeval.documents.problems import Problem, did_you_mean
 
@@ -34,7 +42,20 @@ def unknown_source_messages(case_set: CaseSet) -> Iterator[Problem]:
 #: Every lint, in the order of its warnings.
 LINTS: tuple[Lint, ...] = (total_cases_differs, unknown_source_messages)
 
+#: Every rule of :func:`review` by its name.
+RULES = {**LABEL_RULES, **SECTION_RULES, **SET_RULES}
+
 
 def lint(case_set: CaseSet) -> tuple[Problem, ...]:
     """All warnings about a loaded set."""
     return tuple(problem for check in LINTS for problem in check(case_set))
+
+
+def review(case_set: CaseSet) -> tuple[Finding, ...]:
+    """What the rules find in a loaded set, in the order of the file; warnings of :func:`lint` not among them.
+
+    A rule that needs a registry or templates which could not be loaded finds nothing. Cases with problems of their own
+    are left out of the rules for single cases: their labels could not be read.
+    """
+    found = [finding for rule in RULES.values() for finding in rule(case_set)]
+    return tuple(sorted(found, key=lambda finding: (finding.problem.line, finding.problem.column)))

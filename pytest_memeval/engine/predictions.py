@@ -25,6 +25,8 @@ from pytest_memeval.values import Block, Decision, Memory, Message, Scene, Secti
 
 #: Keys a row may have.
 ROW_KEYS: tuple[str, ...] = ("case_id", "set", "variant", *OUTPUT_KEYS, "facts", "model", "extra")
+#: The place of a chat model that was asked when the outputs were recorded, and is not asked now.
+RECORDED_OUTPUTS = "recorded outputs"
 #: Kinds of facts that figures or readers need; a fact of another kind is left out of saved predictions.
 KEPT_FACTS: tuple[str, ...] = ("dropped_label", "fuzzy_label", "invalid_item", "bad_decision", "note")
 
@@ -190,6 +192,8 @@ class NoModel(SyncCompletion):
 
     def __init__(self, name: str | None = None) -> None:
         self.name = name or "none"
+        #: Where a report looks for the server that was asked.
+        self.endpoint = RECORDED_OUTPUTS if name else None
 
     async def complete(
         self,

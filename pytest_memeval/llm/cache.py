@@ -88,6 +88,10 @@ class AnswerCache:
 
         return self._file.write(write)
 
+    def remove(self, key: str) -> bool:
+        """Forget the answer under ``key``; true if there was one."""
+        return self._file.write(lambda c: c.execute("DELETE FROM answers WHERE key = ?", (key,)).rowcount) > 0
+
     def entries(self) -> Iterator[CacheEntry]:
         """All answers by key."""
         last = ""

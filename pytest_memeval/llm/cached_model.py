@@ -161,6 +161,32 @@ class CachedChatModel(SyncCompletion):
             raise ModelPending(f"stage {stage}: waits for its answer; the request is in {self.requests.path}")
         return await self._ask_once(key, request)
 
+    async def forget(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        stage: str,
+        response_format: Mapping[str, Any] | None = None,
+        temperature: float = 0.0,
+        max_tokens: int | None = None,
+        trial: int = 0,
+    ) -> None:
+        """Remove a recorded answer that turned out to be unusable. Replay, which writes nothing, keeps it."""
+        if self.mode in ("off", "replay"):
+            return
+        request = self.request(
+            messages,
+            stage=stage,
+            response_format=response_format,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            trial=trial,
+        )
+        try:
+            await asyncio.to_thread(self.cache.remove, request.key)
+        except CacheError as error:
+            self._warn(error)
+
     def _look_up(self, key: str) -> CacheEntry | None:
         if self.mode == "refresh" and key not in self._refreshed:
             return None

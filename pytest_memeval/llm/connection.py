@@ -148,6 +148,8 @@ class ServerConnection:
         input_tokens: int,
         attempts: Attempts,
     ) -> T:
+        import openai  # noqa: F401  # takes longer than many an answer: the first one's latency must not hold it
+
         failures = timeouts = 0
         while True:
             self.breaker.check(attempts.sent)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -65,6 +68,32 @@ class _Client:
         return f"{type(self).__name__}(model={self.model!r}, endpoint={self.endpoint!r})"
 
 
+class _FirstCall:
+    """Lets the first call be over, or :attr:`patience` seconds pass, before the others start; once only."""
+
+    patience = 10.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._over: concurrent.futures.Future[None] | None = None
+        self._leader: object = None
+
+    async def __aenter__(self) -> None:
+        with self._lock:
+            leads = self._over is None
+            if self._over is None:
+                self._over, self._leader = concurrent.futures.Future(), asyncio.current_task()
+            over = self._over
+        if not leads and not over.done():
+            # Waiting as such cancels nothing: a caller that gives up takes only itself away.
+            await asyncio.wait([asyncio.wrap_future(over)], timeout=self.patience)
+
+    async def __aexit__(self, *exc: object) -> None:
+        over = self._over
+        if over is not None and not over.done() and asyncio.current_task() is self._leader:
+            over.set_result(None)
+
+
 class OpenAIChatModel(_Client, SyncCompletion):
     """A chat model on a server with a chat completions endpoint.
 
@@ -84,6 +113,7 @@ class OpenAIChatModel(_Client, SyncCompletion):
     ) -> None:
         super().__init__(settings, policy=policy, limiter=limiter, breaker=breaker)
         self.accepted = Accepted()
+        self._first = _FirstCall()
 
     @property
     def default_max_tokens(self) -> int | None:
@@ -128,9 +158,11 @@ class OpenAIChatModel(_Client, SyncCompletion):
                 latency=attempts.latency,
             )
 
-        reply = await self._connection.call(
-            "chat", body, read, adapt=self._adapt, input_tokens=estimate_tokens(messages)
-        )
+        # Calls that start together would each learn from a rejection of their own what the server takes.
+        async with self._first:
+            reply = await self._connection.call(
+                "chat", body, read, adapt=self._adapt, input_tokens=estimate_tokens(messages)
+            )
         # A server may echo what it was sent; its own key must get no further.
         secrets = self.settings.secrets
         return replace(

@@ -13,13 +13,10 @@ counted. ``/case/<token>/v1`` in the place of ``/v1`` says which case they are f
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import time
 import warnings
-from array import array
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from pytest_memeval.llm.batch import BatchRequests
@@ -31,20 +28,20 @@ from pytest_memeval.llm.completions import StreamedCompletion, answer_text, chun
 from pytest_memeval.llm.faults import fault_of_answer
 from pytest_memeval.llm.http_server import HttpRequest, HttpResponse, LoopbackServer
 from pytest_memeval.llm.protocol import ChatModelError, ChatReply, Usage
-from pytest_memeval.llm.proxy_calls import Asked, CallLog, CaseLine, is_key, text_messages
+from pytest_memeval.llm.proxy_calls import RECORD_IT, Asked, CallLog, CaseLine, decoded, is_key, text_messages
+from pytest_memeval.llm.proxy_embeddings import embed_texts, list_models
 from pytest_memeval.llm.proxy_upstream import Upstream, error_text, returned_headers
 from pytest_memeval.llm.rate import Permit, RateLimiter, estimate_tokens
 from pytest_memeval.llm.redaction import redact, redact_known
 from pytest_memeval.llm.settings import ModelSettings
 from pytest_memeval.llm.wire import JunkBody, read_usage
 
-_WAYS_ON = "run once with the proxy in mode auto or record, or collect the request with mode batch"
-
 
 class Proxy:
-    """The proxy without its server: requests in, responses out. ``mode`` is a cache mode (``batch`` needs ``requests``).
+    """The proxy without its server: requests in, responses out.
 
-    ``settings`` name the upstream server; their ``model`` plays no part, requests name their own.
+    ``mode`` is a cache mode; ``batch`` needs ``requests``. ``settings`` name the upstream server; their ``model`` plays
+    no part, requests name their own.
     """
 
     def __init__(
@@ -98,7 +95,7 @@ class Proxy:
             parts = parts[2:]
         route = "/".join(parts[1:] if parts[:1] == ["v1"] else parts)
         if (request.method, route) == ("GET", "models"):
-            return await self._models(self._asked(request, line, "models"))
+            return await list_models(self, self._asked(request, line, "models"))
         if request.method != "POST" or route not in ("chat/completions", "embeddings"):
             return HttpResponse.of_error(
                 404, f"the proxy serves chat/completions, embeddings and models, not {request.path}", "not_served"
@@ -112,7 +109,7 @@ class Proxy:
         chat = route == "chat/completions"
         asked = self._asked(request, line, "proxy" if chat else "embeddings")
         try:
-            return await (self._chat(body, asked) if chat else self._embeddings(body, asked))
+            return await (self._chat(body, asked) if chat else embed_texts(self, body, asked))
         except CacheError as error:
             self.log.note(asked, error=f"cache: {error}")
             return HttpResponse.of_error(500, str(error), "cache")
@@ -154,13 +151,15 @@ class Proxy:
             what = (
                 f"stage {asked.stage}: the cache holds no answer of {request.model} on {self.endpoint} to this request"
             )
-            return self._refused(asked, request, 404, "not_recorded", f"{what}; {_WAYS_ON}")
+            return self.refused(
+                asked, request, 404, "not_recorded", f"{what}; {RECORD_IT}, or collect the request with mode batch"
+            )
         if self.mode == "batch":
             assert self._requests is not None
             assert self.cache is not None
             await asyncio.to_thread(self._requests.add, request, self.cache)
             what = f"stage {asked.stage}: waits for its answer; the request is in {self._requests.path}"
-            return self._refused(asked, request, 424, "pending", what)
+            return self.refused(asked, request, 424, "pending", what)
         return await self._send_chat(body, asked, request)
 
     def _held(self, request: ChatRequest) -> CacheEntry | None:
@@ -177,7 +176,7 @@ class Proxy:
             return None
 
     async def _send_chat(self, body: dict[str, Any], asked: Asked, request: ChatRequest) -> HttpResponse:
-        permit = await self._permit(estimate_tokens(text_messages(request.messages)))
+        permit = await self.permit(estimate_tokens(text_messages(request.messages)))
         streams = bool(body.get("stream"))
         hides_usage = streams and not (body.get("stream_options") or {}).get("include_usage")
         began = time.perf_counter()
@@ -198,14 +197,14 @@ class Proxy:
         if response.status_code == 200 and "text/event-stream" in response.headers.get("content-type", ""):
             stream = self._pass_stream(response, asked, request, permit, began, attempts, hides_usage)
             return HttpResponse(200, headers=returned_headers(response), stream=stream)
-        return await self._whole(response, asked, request, permit, began, attempts)
+        return await self.whole(response, asked, request, permit, began, attempts)
 
     def _with_usage(self, body: dict[str, Any], hides_usage: bool) -> dict[str, Any]:
         if not hides_usage or self._plain_streams:
             return body
         return {**body, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}
 
-    async def _whole(
+    async def whole(
         self,
         response: Any,
         asked: Asked,
@@ -229,14 +228,14 @@ class Proxy:
         status = response.status_code
         if status >= 400:
             text = redact(raw, asked.secrets)
-            fault = fault_of_answer(status, _decoded(text))
+            fault = fault_of_answer(status, decoded(text))
             said = " ".join(fault.message.split())[:300]
             self.log.note(
                 asked, request, error=f"{fault.kind}: {self.endpoint} answered {status}: {said}", attempts=attempts,
                 seconds=seconds,
             )  # fmt: skip
             return HttpResponse(status, text.encode("utf-8"), returned_headers(response))
-        data = _decoded(raw)
+        data = decoded(raw)
         await self._take(data, asked, request, permit, seconds, attempts)
         return HttpResponse(status, redact_known(raw, asked.secrets).encode("utf-8"), returned_headers(response))
 
@@ -252,7 +251,7 @@ class Proxy:
         """Count an answer, and record it if it is one worth keeping."""
         usage = read_usage(data) if isinstance(data, Mapping) else Usage()
         model = data.get("model") if isinstance(data, Mapping) else None
-        self._settle(permit, usage)
+        self.settle(permit, usage)
         try:
             text = redact_known(answer_text(data), asked.secrets)
         except (JunkBody, ChatModelError) as error:
@@ -342,92 +341,18 @@ class Proxy:
             return
         await self._take(data, asked, request, permit, time.perf_counter() - began, attempts)
 
-    # -- embeddings and models ----------------------------------------------------------------------------------------
-
-    async def _embeddings(self, body: dict[str, Any], asked: Asked) -> HttpResponse:
-        given = body.get("input")
-        texts = [given] if isinstance(given, str) else given
-        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-            return HttpResponse.of_error(400, "the proxy embeds a text or a list of texts", "bad_request")
-        # The dimension is the caller's to choose: one name stands for several models then.
-        name = "@".join(str(body[key]) for key in ("model", "dimensions") if body.get(key) is not None)
-        held: dict[str, list[float]] = {}
-        if self.cache is not None and self.mode not in ("off", "refresh"):
-            held = self.cache.get_vectors(self.endpoint, name, texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in held]
-        if missing and self.mode in ("replay", "batch"):
-            what = f"the cache holds no embedding of {name} on {self.endpoint} for {len(missing)} of {len(texts)} texts"
-            return self._refused(asked, None, 404, "not_recorded", f"{what}; {_WAYS_ON.partition(',')[0]}")
-        usage, seconds = Usage(0, 0), 0.0
-        if missing:
-            began = time.perf_counter()
-            permit = await self._permit(estimate_tokens([{"content": text} for text in missing]))
-            asking = {**body, "input": missing, "encoding_format": "float"}
-            response = await self.upstream.request("POST", "embeddings", asking, asked)
-            if not isinstance(response, HttpResponse):
-                if response.status_code != 200:
-                    return await self._whole(
-                        response, asked, ChatRequest(self.endpoint, name, (), stage=asked.stage), permit, began, 1
-                    )
-                data = _decoded((await response.aread()).decode("utf-8", "replace"))
-                await response.aclose()
-                from pytest_memeval.llm.openai_client import _read_vectors
-
-                try:
-                    new = dict(zip(missing, _read_vectors(data, len(missing)), strict=True))
-                except JunkBody as junk:
-                    return self._refused(asked, None, 502, "junk", str(junk), attempts=1)
-                usage, seconds = read_usage(data), time.perf_counter() - began
-                self._settle(permit, Usage(usage.input_tokens, 0))
-                if self.cache is not None and self.mode != "off":
-                    replaces = self.mode == "refresh"
-                    await asyncio.to_thread(self.cache.put_vectors, self.endpoint, name, new, replace=replaces)
-                held |= new
-            else:
-                self.log.note(asked, error=error_text(response), attempts=1, seconds=time.perf_counter() - began)
-                return response
-        reply = ChatReply("", None, replace(usage, output_tokens=0), str(body.get("model")), seconds)
-        self.log.note(asked, None, replace(reply, cached=not missing, attempts=1 if missing else 0))
-        packed = body.get("encoding_format") == "base64"
-        rows = [
-            {"object": "embedding", "index": place, "embedding": _packed(held[text]) if packed else held[text]}
-            for place, text in enumerate(texts)
-        ]
-        tokens = usage.input_tokens or 0
-        return HttpResponse.of_json(
-            {
-                "object": "list",
-                "data": rows,
-                "model": body.get("model"),
-                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-            }
-        )
-
-    async def _models(self, asked: Asked) -> HttpResponse:
-        if self.mode in ("replay", "batch"):
-            assert self.cache is not None
-            names = sorted({model for endpoint, model in self.cache.stats().by_model if endpoint == self.endpoint})
-            rows = [{"id": name, "object": "model", "created": 0, "owned_by": "memeval"} for name in names if name]
-            return HttpResponse.of_json({"object": "list", "data": rows})
-        response = await self.upstream.request("GET", "models", None, asked)
-        if isinstance(response, HttpResponse):
-            return response
-        text = redact((await response.aread()).decode("utf-8", "replace"), asked.secrets)
-        await response.aclose()
-        return HttpResponse(response.status_code, text.encode("utf-8"), returned_headers(response))
-
     # -- counting -----------------------------------------------------------------------------------------------------
 
-    async def _permit(self, tokens: int) -> Permit | None:
+    async def permit(self, tokens: int) -> Permit | None:
         if self._limiter is None or not self._limiter.limited:
             return None
         return await self._limiter.acquire(tokens)
 
-    def _settle(self, permit: Permit | None, usage: Usage) -> None:
+    def settle(self, permit: Permit | None, usage: Usage) -> None:
         if permit is not None and self._limiter is not None:
             self._limiter.settle(permit, usage.input_tokens, usage.output_tokens)
 
-    def _refused(
+    def refused(
         self, asked: Asked, request: ChatRequest | None, status: int, code: str, text: str, *, attempts: int = 0
     ) -> HttpResponse:
         self.log.note(asked, request, error=f"{code}: {text}", attempts=attempts)
@@ -448,17 +373,6 @@ def _replayed(entry: CacheEntry, body: Mapping[str, Any]) -> HttpResponse:
             yield f"data: {data}\n\n".encode()
 
     return HttpResponse(200, headers={"Content-Type": "text/event-stream"}, stream=events())
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _packed(vector: Sequence[float]) -> str:
-    return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
 
 
 class RunningProxy:

@@ -13,6 +13,8 @@ from pytest_memeval.llm.protocol import ChatReply
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.results import CallRecord
 
+#: What can be done about what a replay does not hold.
+RECORD_IT = "run once with the proxy in mode auto or record"
 #: What clients send where they have no key to send.
 _PLACEHOLDERS = frozenset({"dummy", "not-needed", "no-key", "no-key-required", "placeholder", "memeval", "unused"})
 _SHORTEST_KEY = 6
@@ -109,3 +111,11 @@ def text_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]
         }
         for message in messages
     ]
+
+
+def decoded(text: str) -> Any:
+    """A body's JSON value; the text itself where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

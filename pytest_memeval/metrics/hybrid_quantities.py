@@ -1,19 +1,23 @@
 """Numbers, times, dates and spans of time in short texts, in Chinese and English, in one notation.
 
-``3pm``, ``15:00`` and ``下午三点`` become the same quantity; so do ``1.2k`` and ``1,200``, ``2 万`` and ``20000``, ``两周`` and
-``14 天``.
+``3pm``, ``15:00`` and ``下午三点`` become the same quantity; so do ``1.2k`` and ``1,200``, ``2 万`` and ``20000``,
+``两周`` and ``14 天``.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from typing import NamedTuple
 
 
 class Quantity(NamedTuple):
-    """``family`` is ``clock``, ``half_clock`` (minutes of a half day: morning or afternoon unknown), ``short`` (minutes,
-    below a day), ``long`` (minutes, from a day on), ``weekday``, ``year``, ``month``, ``day`` or ``number``; ``start``
-    and ``end`` are its place in the text."""
+    """A number with its meaning; ``start`` and ``end`` are its place in the text.
+
+    ``family`` is ``clock`` or ``half_clock`` (minutes of the day, of an unknown half of it), ``short`` or ``long``
+    (minutes, below and from a day on), ``weekday``, ``year``, ``month``, ``day`` or ``number``, or what a number
+    counts: ``text_unit``, ``money``, ``mass``.
+    """
 
     family: str
     value: float
@@ -23,38 +27,50 @@ class Quantity(NamedTuple):
 
 _DIGITS = {"零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
 _POWERS = {"十": 10, "百": 100, "千": 1000}
-_SMALL_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_ENGLISH = {word: number for number, word in enumerate(_SMALL_WORDS)} | {
-    word: 10 * number
-    for number, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)
-}
+_SMALL_WORDS = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen
+"""
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+
+
+def _numbered(words: str, start: int = 0) -> dict[str, int]:
+    return {word: number for number, word in enumerate(words.split(), start=start)}
+
+
+_ENGLISH = _numbered(_SMALL_WORDS) | {word: 10 * number for word, number in _numbered(_TENS, 2).items()}
 _MAGNITUDES = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
 _SUFFIXES = {"k": 1e3, "千": 1e3, "w": 1e4, "万": 1e4, "百万": 1e6, "百": 1e2, "亿": 1e8, "m": 1e6}
 _WEEKDAYS = {"一": 1, "二": 2, "三": 3, "四": 4, "五": 5, "六": 6, "日": 7, "天": 7}
 _ENGLISH_WEEKDAYS = {"mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6, "sun": 7}
-_MONTHS = {
-    name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), start=1)
-}
+_MONTHS = _numbered("jan feb mar apr may jun jul aug sep oct nov dec", 1)
 
 _HOUR, _DAY = 60.0, 1440.0
 _SPANS = {
-    "秒": 1 / 60, "分": 1, "刻": 15, "小时": _HOUR, "钟头": _HOUR, "天": _DAY, "日": _DAY, "周": 7 * _DAY, "星期": 7 * _DAY,
-    "礼拜": 7 * _DAY, "月": 30 * _DAY, "季度": 90 * _DAY, "年": 365 * _DAY,
+    "秒": 1 / 60, "分": 1, "刻": 15, "小时": _HOUR, "钟头": _HOUR, "天": _DAY, "日": _DAY,
+    "周": 7 * _DAY, "星期": 7 * _DAY, "礼拜": 7 * _DAY, "月": 30 * _DAY, "季度": 90 * _DAY, "年": 365 * _DAY,
     "s": 1 / 60, "m": 1, "h": _HOUR, "d": _DAY, "w": 7 * _DAY, "mo": 30 * _DAY, "y": 365 * _DAY,
 }  # fmt: skip
 
 # A Chinese numeral in running text is a number only where something is counted: 一起, 万一 and 三明治 are none.
-_MEASURES = "张块次回遍趟个只条位名本页行句段字集期篇顿杯碗瓶片粒颗斤克公米度元人口家台部辆双对套间层楼场门节号份件种倍折成级岁点周天小分年月日星季像轮步架圈盒包盘"
+_MEASURES = frozenset(
+    "张块次回遍趟个只条位名本页行句段字集期篇顿杯碗瓶片粒颗斤克公米度元人口家台部辆双对套间层楼"
+    "场门节号份件种倍折成级岁点周天小分年月日星季像轮步架圈盒包盘"
+)
 _NOT_AFTER_ONE = "个些种部家台辆对下起样般直定口名位点成共致旦边并律切条层门节"
 
-_CN = "[零〇一二两三四五六七八九十百千万]+"
-_N = rf"(?:\d+(?:\.\d+)?|{_CN})"
+# Bounded: what is longer is no number that somebody would write in words.
+_CN = "[零〇一二两三四五六七八九十百千万]{1,12}"
+_N = rf"(?:\d{{1,18}}(?:\.\d{{1,18}})?|{_CN})"
 _WORDS = "|".join(sorted([*_ENGLISH, *_MAGNITUDES], key=len, reverse=True))
 _PART = "早上|早晨|清晨|上午|中午|下午|傍晚|晚上|夜里|每晚|凌晨|今晚|半夜"
-_UNIT = r"个?小时|个?钟头|分钟|分(?![之享别])|刻钟|秒钟?|天|周(?![一二三四五六日末])|个?星期(?![一二三四五六日天])|个?礼拜(?![一二三四五六日天])|个月|个?季度|年(?!级)"
+_DATED = "(?![一二三四五六日天末])"  # 周一 is a day, not a span
+_UNIT = "|".join(
+    (
+        r"个?小时|个?钟头|分钟|分(?![之享别])|刻钟|秒钟?|天|个月|个?季度|年(?!级)",
+        *(unit + _DATED for unit in ("周", "个?星期", "个?礼拜")),
+    )
+)
 _EN_UNIT = r"hours?|hrs?|h|minutes?|mins?|min|days?|weeks?|months?|years?|yrs?"
 
 _QUANTITY = re.compile(
@@ -73,12 +89,13 @@ _QUANTITY = re.compile(
     | (?P<day>(?P<dd>{_N})\s?(?:号(?!线|楼|院)|日(?!本|常)))
     | (?P<halfhour>半(?:个)?(?:小时|钟头)|half\san\shour)
     | (?P<halfday>半年)
-    | (?P<every>(?:每(?:个)?(?P<eu>周(?![一二三四五六日末])|星期(?![一二三四五六日天])|天|日|月|年|小时|季度)
+    | (?P<every>(?:每(?:个)?(?P<eu>(?:周|星期)(?![一二三四五六日天末](?![次回个顿场期篇趟遍节]))|天|日|月|年|小时|季度)
         | \b(?P<ee>daily|weekly|monthly|yearly|annually|(?:every|each|a|per)\s(?P<eeu>day|week|month|year|hour)\b)))
     | (?P<span>(?P<sn>{_N}|\b(?:{_WORDS})\b)\s?-?(?P<su>{_UNIT}|(?:{_EN_UNIT})\b)(?P<half>半)?)
     | (?P<times>\b(?:once|twice|thrice)\b)
-    | (?P<number>(?<![\w.])(?P<nn>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)?)\s?(?P<ns>[kw万千百亿](?![a-z])|百万)?)
-    | (?P<tail>(?<=[^\W\d_])(?<![a-z])\d+(?:\.\d+)?)
+    | (?P<number>(?<![\w.])(?P<nn>\d{{1,3}}(?:,\d{{3}}){{1,5}}(?:\.\d{{1,18}})?|\d{{1,18}}(?:\.\d{{1,18}})?)
+        \s?(?P<ns>[kw万千百亿](?![a-z])|百万)?)
+    | (?P<tail>(?<=[^\W\d_])(?<![a-z])\d{{1,18}}(?:\.\d{{1,18}})?)
     | (?P<cn>{_CN})
     | (?P<english>\b(?:{_WORDS})\b(?:[\s-](?:{_WORDS})\b)*)
     """,
@@ -179,19 +196,26 @@ def _unit_minutes(unit: str) -> float:
     return _SPANS["钟头" if unit == "" or unit.endswith("钟头") else unit]
 
 
+#: A memory has a handful of quantities; in a text with more the rest is not looked at.
+MOST = 100
+
+
 def find_quantities(text: str) -> list[Quantity]:
-    """The quantities of a text that is NFKC-normalised and in lower case, in the order of their places."""
+    """The quantities of a text that is NFKC-normalised and in lower case, in the order of their places, the first
+    hundred."""
     if _HINT.search(text) is None:
         return []
     found: list[Quantity] = []
     at = 0
-    while (match := _QUANTITY.search(text, at)) is not None:
-        read = _read(match, text)
+    while len(found) < MOST and (match := _QUANTITY.search(text, at)) is not None:
+        read = [one for one in _read(match, text) if math.isfinite(one[1])]
         if not read:
             # not a quantity after all: try again behind its first character
             at = match.start() + 1
             continue
         at = match.end()
+        if read[0][0] == "number":
+            read = read + _counted(text, at)
         for family, value in read:
             if family == "short" and found and found[-1].family == "short" and found[-1].value >= _HOUR > value:
                 before = found[-1]
@@ -211,6 +235,8 @@ def _read(match: re.Match[str], text: str) -> list[tuple[str, float]]:
         return [("year", float(get("iy"))), ("month", float(get("im"))), ("day", float(get("id")))]
     if kind in ("cnclock", "clock", "ampm"):
         hour, minute, part = _clock_parts(match, kind)
+        if match.group() == "一点":  # "a little"
+            return []
         clock = None if hour is None or minute is None else _clock(hour, minute, part)
         return [] if clock is None else [clock]
     if kind == "weekday":
@@ -235,7 +261,7 @@ def _read(match: re.Match[str], text: str) -> list[tuple[str, float]]:
         return [_span(_unit_minutes(unit))]
     if kind == "span":
         count = _value(get("sn"))
-        if count is None:
+        if count is None or (get("sn") in ("十", "一") and get("su") == "分"):  # 十分 is "very"
             return []
         return [_span((count + (0.5 if get("half") else 0)) * _unit_minutes(get("su")))]
     if kind == "times":
@@ -261,7 +287,7 @@ def _clock_parts(match: re.Match[str], kind: str) -> tuple[float | None, float |
 
 def _chinese(numeral: str, following: str) -> list[tuple[str, float]]:
     value = chinese_number(numeral)
-    if value is None or numeral in ("万", "千万", "百", "千", "十", "万一") or (following == "月" and value > 12):
+    if value is None or numeral in ("万", "千万", "百", "千", "万一") or (following == "月" and value > 12):
         return []
     if len(numeral) == 1:
         if not following or following not in _MEASURES:
@@ -276,6 +302,8 @@ def same_quantity(a: Quantity, b: Quantity) -> bool:
     span of ``1 h 48`` matches what is written ``9:45`` or ``1:48``."""
     if a.value == b.value and (a.family == b.family or {a.family, b.family} <= {"clock", "half_clock", "short"}):
         return True
+    if a.value == b.value and {a.family, b.family} == {"number", "year"}:
+        return True
     if {a.family, b.family} == {"clock", "half_clock"}:
         return a.value % 720 == b.value % 720
     for one, other in ((a, b), (b, a)):
@@ -285,6 +313,33 @@ def same_quantity(a: Quantity, b: Quantity) -> bool:
             if round(hour % 12 * 60 + (one.value - hour) * 100) == minutes and hour <= 24:
                 return True
     return False
+
+
+#: What is counted, where the unit alone can make the difference: 三行 is not 三页.
+_COUNTED: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "text_unit",
+        re.compile(
+            r"\s?(?:(行|lines?\b)|(页|pages?\b)|(段|paragraphs?\b)|(句|sentences?\b)|(个?字|words?\b)|(章|chapters?\b))"
+        ),
+    ),
+    (
+        "money",
+        re.compile(
+            r"\s?(?:(元|块钱|rmb\b|yuan\b)|(美元|美金|dollars?\b|usd\b)|(欧元|euros?\b|eur\b)|(日元|yen\b)|(英镑|pounds?\b))"
+        ),
+    ),
+    ("mass", re.compile(r"\s?(?:(mg\b|毫克)|(g\b|克)|(kg\b|公斤|千克)|(斤)|(吨|tons?\b))")),
+)
+
+
+def _counted(text: str, at: int) -> list[tuple[str, float]]:
+    """The unit that a number is followed by, as a quantity of its own."""
+    for family, pattern in _COUNTED:
+        match = pattern.match(text, at)
+        if match is not None:
+            return [(family, float(match.lastindex or 0))]
+    return []
 
 
 #: Families that answer the same question: two different values contradict each other.

@@ -11,13 +11,14 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rapidfuzz.distance import Indel, Levenshtein
 
 from pytest_memeval.documents.problems import did_you_mean
 
-SIMILARITIES: tuple[str, ...] = ("indel", "levenshtein", "difflib")
+SIMILARITIES: tuple[str, ...] = ("indel", "levenshtein", "difflib", "hybrid")
 ASSIGNMENTS: tuple[str, ...] = ("greedy", "optimal")
 #: Names that :func:`build_matcher` knows → (similarity, assignment).
 MATCHERS: dict[str, tuple[str, str]] = {
@@ -25,6 +26,7 @@ MATCHERS: dict[str, tuple[str, str]] = {
     "levenshtein": ("levenshtein", "greedy"),
     "difflib": ("difflib", "greedy"),
     "optimal": ("indel", "optimal"),
+    "hybrid": ("hybrid", "greedy"),
 }
 DEFAULT_THRESHOLD = 0.5
 NEAR_MISS_FLOOR = 0.3
@@ -87,12 +89,19 @@ def _difflib(a: str, b: str) -> float:
     return SequenceMatcher(None, a, b).ratio()
 
 
+def _hybrid(a: str, b: str, floor: float = 0.0) -> float:
+    from pytest_memeval.metrics.hybrid import hybrid_similarity
+
+    return hybrid_similarity(a, b, floor)
+
+
 # Each as (how texts are prepared, the function of two prepared texts). Distances are whole numbers and divided once, so
 # that equal quotients are equal floats: ties, and thresholds met exactly, do not hang on rounding.
 _SIMILARITIES: dict[str, tuple[Callable[[str], str], Callable[[str, str], float]]] = {
     "indel": (fold, _indel),
     "levenshtein": (fold, _levenshtein),
     "difflib": (str.strip, _difflib),
+    "hybrid": (fold, _hybrid),
 }
 
 
@@ -108,8 +117,10 @@ def content_similarity(a: str, b: str, *, similarity: str = "indel") -> float:
     - ``levenshtein``: (longest − d) / longest, d the edits between them; symmetric.
     - ``difflib``: ``difflib``'s ratio with the prediction ``a`` first. It depends on the order and, from 200
       characters on, ignores characters that are frequent in ``b``; it is here for comparison with tools that use it.
+    - ``hybrid``: overlap in words, characters and meanings, less where the texts contradict each other (see
+      :mod:`pytest_memeval.metrics.hybrid`); symmetric.
 
-    ``indel`` and ``levenshtein`` compare the texts after NFKC, all three without the white space around them. Two empty
+    All but ``difflib`` compare the texts after NFKC, all without the white space around them. Two empty
     texts are the same text: 1. An empty one against any other: 0. An unknown name raises ValueError.
     """
     _known("similarity", similarity, SIMILARITIES)
@@ -122,10 +133,12 @@ def _candidates(predicted: Sequence[str], truth: Sequence[str], similarity: str,
     prepare, function = _SIMILARITIES[similarity]
     preds = [prepare(text) for text in predicted]
     truths = [prepare(text) for text in truth]
-    if similarity != "difflib" and len(preds) * len(truths) >= _VECTORISE_FROM:
+    if similarity in ("indel", "levenshtein") and len(preds) * len(truths) >= _VECTORISE_FROM:
         return _candidates_vectorised(preds, truths, similarity, floor)
     if similarity == "difflib":
         return _candidates_difflib(preds, truths, floor)
+    if similarity == "hybrid":
+        function = partial(_hybrid, floor=floor)
     return [
         Pair(t, p, score)
         for t, truth_text in enumerate(truths)

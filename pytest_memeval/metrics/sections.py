@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any
 
 
@@ -45,11 +46,13 @@ class SectionRecord:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SectionRecord:
+        # Thousands of cases have the same names: each is kept once.
         return cls(
-            ratios={name: (_number(pair[0]), _number(pair[1])) for name, pair in data["ratios"].items()},
-            counts={name: _number(count) for name, count in data["counts"].items()},
+            ratios={intern(name): (_number(pair[0]), _number(pair[1])) for name, pair in data["ratios"].items()},
+            counts={intern(name): _number(count) for name, count in data["counts"].items()},
             tables={
-                name: {key: _number(count) for key, count in table.items()} for name, table in data["tables"].items()
+                intern(name): {intern(key): _number(count) for key, count in table.items()}
+                for name, table in data["tables"].items()
             },
             details=dict(data["details"]),
         )

@@ -106,6 +106,10 @@ def _key(key: Any) -> str:
     return _text(result if scalar and result is not None else key)
 
 
+#: Made once: every case is written three times. What refers to itself ends in a RecursionError here.
+_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, default=plain)
+
+
 def dumps(obj: Any, *, indent: int | None = None) -> str:
     """Strict JSON text of any value (see :func:`plain`), with non-ASCII text as it is.
 
@@ -113,7 +117,10 @@ def dumps(obj: Any, *, indent: int | None = None) -> str:
     written as an escape, so that encoding the text as UTF-8 cannot fail.
     """
     try:
-        text = json.dumps(obj, ensure_ascii=False, allow_nan=False, default=plain, indent=indent)
+        if indent is None:
+            text = _COMPACT.encode(obj)
+        else:
+            text = json.dumps(obj, ensure_ascii=False, allow_nan=False, default=plain, indent=indent)
     except (ValueError, TypeError, RecursionError):
         # NaN, a circular reference, a key that is no string, great depth: rare, and worth the slower walk only then.
         text = json.dumps(plain(obj), ensure_ascii=False, allow_nan=False, indent=indent)

@@ -37,9 +37,7 @@ def call_timings(calls: Sequence[CallRecord]) -> dict[str, Any]:
     ``spent_usd`` is what this run's own requests cost, ``None`` where no call of a priced model was made.
     """
     latencies = sorted(call.latency for call in calls if call.attempts or call.cached)
-    spent = [
-        0.0 if call.cached else call.cost for call in calls if call.cost is not None and call.provider == "openai"
-    ]
+    spent = [0.0 if call.cached else call.cost for call in calls if call.cost is not None and call.provider == "openai"]
     return {
         "cached": sum(call.cached for call in calls),
         "attempts": sum(call.attempts for call in calls),

@@ -31,12 +31,17 @@ def budgeted(chat: ChatProject, limit: str, *args: str) -> tuple[pytest.RunResul
 
 
 @MODES
-def test_no_case_is_started_once_the_budget_is_reached(dear_chat: ChatProject, mode: tuple[str, ...]) -> None:
-    result, report = budgeted(dear_chat, "0.10", *mode)
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_no_case_is_started_once_the_budget_is_reached(
+    dear_chat: ChatProject, mode: tuple[str, ...], at_once: int
+) -> None:
+    dear_chat.server.latency = 0.02
+    result, report = budgeted(dear_chat, "0.10", "--memeval-concurrency", str(at_once), *mode)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     asked = dear_chat.server.count
-    # 10 calls reach it; under two workers one case more may be running, and one may start before the sign is seen.
-    assert 10 <= asked <= (10 if not mode else 14)
+    # 10 calls reach it, and cases under way go on. In one process these are at most the limit and the one at hand. With
+    # two, each prepares up to twice the limit before its calls are recorded, and one more until it sees the sign.
+    assert 10 <= asked <= (10 + 2 * (2 * at_once + 2) if mode else 10 + at_once * (at_once > 1) + 1)
     counts = report["counts"]
     assert counts["scored"] == asked  # what was running was paid for, and is recorded
     assert counts["not_run"] == 40 - asked
@@ -73,7 +78,7 @@ def test_a_budget_reached_by_the_last_case_cuts_nothing(dear_chat: ChatProject) 
 
 def test_failed_calls_are_paid_for_too(dear_chat: ChatProject) -> None:
     dear_chat.server.script = lambda request: Answer("[", finish_reason="length", usage=(5000, 10))
-    result, report = budgeted(dear_chat, "0.05")
+    result, report = budgeted(dear_chat, "0.05", "--memeval-concurrency", "1")
     assert dear_chat.server.count == 5
     assert report["counts"]["errored"] == 5
     assert report["partial"] == "aborted"
@@ -82,7 +87,7 @@ def test_failed_calls_are_paid_for_too(dear_chat: ChatProject) -> None:
 
 def test_a_server_that_answers_under_another_name_is_priced_by_the_name_asked_for(dear_chat: ChatProject) -> None:
     dear_chat.server.script = lambda request: Answer(good_answer(request), usage=(5000, 10), model="/weights/q4.gguf")
-    _, report = budgeted(dear_chat, "0.03")
+    _, report = budgeted(dear_chat, "0.03", "--memeval-concurrency", "1")
     assert dear_chat.server.count == 3
     assert report["model"]["served_model"] == "/weights/q4.gguf"
 

@@ -45,7 +45,7 @@ def test_rows_are_scored_and_a_missing_one_is_an_error(project: Project, mode: t
     report = project.report()
     assert report["l1"]["strict_match_rate"] == 1
     assert report["counts"]["errored"] == 1
-    assert (report["engine"]["name"], report["model"]["provider"]) == ("predictions", "none")
+    assert (report["engine"]["name"], report["model"]) == ("predictions", {})
     assert not any("embedded" in note for note in report["notes"])
 
 

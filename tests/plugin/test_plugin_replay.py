@@ -27,7 +27,9 @@ def test_the_second_run_of_200_cases_asks_nothing_and_reports_the_same(chat: Cha
     assert second["timings"]["calls"]["spent_usd"] == 0
     assert first["timings"]["calls"]["spent_usd"] == pytest.approx(first["usage"]["cost_usd"])
     # Latencies are those of the recording, so that the stage's percentiles stay what they were.
-    assert second["timings"]["calls"]["latency_p50"] == pytest.approx(first["timings"]["calls"]["latency_p50"], abs=1e-5)
+    assert second["timings"]["calls"]["latency_p50"] == pytest.approx(
+        first["timings"]["calls"]["latency_p50"], abs=1e-5
+    )
 
 
 @MODES
@@ -98,7 +100,7 @@ def test_an_edited_prompt_is_an_error_and_no_silent_fallback(chat: ChatProject) 
     chat.run(*recorded, fresh=True).assert_outcomes(passed=1)
     working = chat.path / "prompts" / "l1_extraction.txt"
     working.write_text(working.read_text(encoding="utf-8") + "\nBe brief.\n", encoding="utf-8")
-    result = chat.run(*recorded, "--memeval-prompt-version", "@working", fresh=True)
+    result = chat.run(*recorded, "--memeval-prompt-version=@working", fresh=True)
     result.assert_outcomes(errors=1)
     result.stdout.re_match_lines(
         [r".*cases/v001\.yaml:3: .*not_recorded: stage l1_extraction: .*answers\.jsonl holds no answer.*"
@@ -129,7 +131,9 @@ def test_tokens_cost_and_latency_reach_report_csv_junit_and_terminal(chat: ChatP
     assert float(rows[-1].split(",")[place]) == report["per_case"][-1]["usage"]["cost_usd"]
     markdown = (chat.path / "out" / "report.md").read_text(encoding="utf-8")
     assert "## Model calls" in markdown
-    assert re.search(r"\| `l1_extraction` \| 3 \| 0 \| 0 \| 3 \| 0 \|.*\| 0\.\d{4} \| 0\.\d{3} s \| 0\.\d{3} s \|", markdown)
+    assert re.search(
+        r"\| `l1_extraction` \| 3 \| 0 \| 0 \| 3 \| 0 \|.*\| 0\.\d{4} \| 0\.\d{3} s \| 0\.\d{3} s \|", markdown
+    )
     result.stdout.fnmatch_lines(
         [
             "*model calls, * input and * output tokens; list price $0.*",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,18 @@ def test_the_richer_prompts_do_better_for_the_offline_reader(project: Project) -
     assert rich >= terse
 
 
+def all_labelled(node: Any) -> Iterator[dict[str, Any]]:
+    """Every mapping with dimensions, wherever it stands."""
+    if isinstance(node, dict):
+        if isinstance(node.get("dimensions"), list):
+            yield node
+        for value in node.values():
+            yield from all_labelled(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from all_labelled(value)
+
+
 def test_opaque_dimension_ids_leave_every_figure_of_extraction_as_it_is(project: Project) -> None:
     sample(project, "v001.yaml")
     _, plain = f1(project, "--memeval-stages", "l1")
@@ -136,10 +149,8 @@ def test_opaque_dimension_ids_leave_every_figure_of_extraction_as_it_is(project:
                 query["dimensions"] = [names[name] for name in query["dimensions"]]
         project.write(f"own/templates/{file.name}", yaml.safe_dump(template, allow_unicode=True, sort_keys=False))
     data = yaml.load((CASES / "v001.yaml").read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
-    for entry in data["cases"]:
-        memories = [*entry.get("expected_l1", {}).get("memories", ()), *entry.get("existing_memories", ())]
-        for memory in memories:
-            memory["dimensions"] = [names[name] for name in memory["dimensions"]]
+    for labelled in all_labelled(data["cases"]):
+        labelled["dimensions"] = [names[name] for name in labelled["dimensions"]]
     data["meta"] |= {"registry": "../own/registry.yaml", "templates": "../own/templates", "gates": []}
     project.write("cases/v001.yaml", yaml.safe_dump(data, allow_unicode=True, sort_keys=False))
     _, renamed = f1(project, "--memeval-stages", "l1")

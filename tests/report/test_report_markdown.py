@@ -30,6 +30,7 @@ def test_all_parts_are_there(lang):
             "Confusions",
             "Misses by kind",
             "Worst cases",
+            "Model calls",
             "Errors",
             "Notes",
         ],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.engine.protocol import StageContext, StageError, UnusableAnswer
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
+
+
+@asynccontextmanager
+async def disowning_unusable(ctx: StageContext) -> AsyncIterator[None]:
+    """Have an answer that could not be used forgotten by whatever recorded it, so that a later run asks again."""
+    try:
+        yield
+    except UnusableAnswer:
+        forget = getattr(ctx.llm, "forget_last", None)
+        if forget is not None:
+            await forget()
+        raise
 
 
 async def ask_for_items(

@@ -10,6 +10,7 @@ from pytest_memeval import __version__
 from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import StageContext
 from pytest_memeval.engine.reference.aggregate import aggregate
+from pytest_memeval.engine.reference.answers import disowning_unusable
 from pytest_memeval.engine.reference.db import MemoryStore, fresh_ids
 from pytest_memeval.engine.reference.extract import extract
 from pytest_memeval.engine.reference.inject import inject
@@ -75,7 +76,8 @@ class ReferenceEngine:
 
     async def extract(self, conversation: Sequence[Message], ctx: StageContext) -> list[Memory]:
         """L1: the conversation's memories, labels as the model wrote them."""
-        return await extract(conversation, ctx, chunk_characters=self.chunk_characters)
+        async with disowning_unusable(ctx):
+            return await extract(conversation, ctx, chunk_characters=self.chunk_characters)
 
     async def normalize(self, memories: Sequence[Memory], ctx: StageContext) -> list[Memory]:
         """Labels in the registry's spelling; what was dropped or guessed is a row of ``anomaly_log`` and a record."""
@@ -97,11 +99,13 @@ class ReferenceEngine:
 
     async def resolve(self, memories: Sequence[Memory], ctx: StageContext) -> list[Decision]:
         """L1.5: decisions about the new memories, already applied to memory.db."""
-        return await resolve(memories, ctx, batch_size=self.resolve_batch)
+        async with disowning_unusable(ctx):
+            return await resolve(memories, ctx, batch_size=self.resolve_batch)
 
     async def aggregate(self, memories: Sequence[Memory], ctx: StageContext) -> list[Scene]:
         """L2: every scene that exists after the memories, which are live in the store, were put into scenes."""
-        return await aggregate(memories, ctx, batch_size=self.aggregate_batch, max_scenes=self.max_scenes)
+        async with disowning_unusable(ctx):
+            return await aggregate(memories, ctx, batch_size=self.aggregate_batch, max_scenes=self.max_scenes)
 
     async def query_template(self, mode: str, ctx: StageContext) -> list[Section]:
         """The sections of a mode with the ids of their memories."""

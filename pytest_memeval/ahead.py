@@ -1,0 +1,100 @@
+"""Cases whose stages run before their turn, so that waiting for one model call overlaps with waiting for others."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from pytest_memeval.loops import LoopThread
+from pytest_memeval.routing import Said, routed
+from pytest_memeval.runner import CaseRun
+
+
+@dataclass
+class Prepared:
+    """A case under way: its run, what it printed and logged, and what is to be closed with it."""
+
+    run: CaseRun
+    resources: ExitStack
+    said: Said = field(default_factory=Said)
+    work: concurrent.futures.Future[None] | None = None
+    #: Whether the case has had its slot, so that its calls may have been made.
+    begun: bool = False
+
+    def close(self) -> None:
+        """Stop what still runs and close everything the case has opened."""
+        if self.work is not None:
+            self.work.cancel()
+        self.resources.close()
+
+
+class Ahead:
+    """Runs cases on the loop, at most ``limit`` at once, and keeps each until its item takes it.
+
+    Keys are the items' ids. A case is handed out once: an item that is run again gets none.
+    """
+
+    def __init__(self, loop: LoopThread, limit: int) -> None:
+        self.limit = limit
+        self._loop = loop
+        self._slots: asyncio.Semaphore | None = None
+        self._prepared: dict[str, Prepared] = {}
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._prepared)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._prepared
+
+    def start(self, key: str, make: Callable[[], Prepared]) -> None:
+        """Begin a case; nothing after :meth:`close`, and nothing for a key that is under way."""
+        if self._closed or key in self._prepared:
+            return
+        prepared = self._prepared[key] = make()
+        prepared.work = asyncio.run_coroutine_threadsafe(self._work(prepared), self._loop.loop())
+
+    async def _work(self, prepared: Prepared) -> None:
+        if self._slots is None:
+            self._slots = asyncio.Semaphore(self.limit)
+        async with self._slots:
+            prepared.begun = True
+            with routed(prepared.said):
+                try:
+                    for stage in prepared.run.plan.run:
+                        await prepared.run.advance(stage)
+                except asyncio.CancelledError:
+                    raise
+                except BaseException:
+                    # A skip, an interrupt: whatever passes a stage is raised again where the item asks for it.
+                    return
+
+    def take(self, key: str) -> Prepared | None:
+        """The case's run, finished or not; the caller closes it."""
+        return self._prepared.pop(key, None)
+
+    def runs(self) -> list[CaseRun]:
+        """The runs that no item has taken yet."""
+        return [prepared.run for prepared in list(self._prepared.values())]
+
+    def hold(self) -> None:
+        """Begin nothing more: cases that still wait for a slot are forgotten, those under way go on."""
+        self._closed = True
+        for key, prepared in list(self._prepared.items()):
+            if not prepared.begun:
+                del self._prepared[key]
+                prepared.close()
+
+    def drop(self) -> None:
+        """Stop and forget every case that no item has taken."""
+        waiting, self._prepared = list(self._prepared.values()), {}
+        for prepared in waiting:
+            prepared.close()
+
+    def close(self) -> None:
+        """:meth:`drop`, and start nothing any more."""
+        self._closed = True
+        self.drop()

@@ -1,0 +1,213 @@
+"""Which upcoming items are prepared ahead, and how pytest notices nothing of it.
+
+pytest sets up one item after the other. While it waits for the item at hand, the cases of the next ones already run in
+:class:`~pytest_memeval.ahead.Ahead`; an item's own set-up then takes what is there and waits for the rest. Only items
+whose fixtures are the plugin's own are prepared: what a project's fixture gives is known when pytest makes it, not
+before. Everything else, selection, reports, reruns, time limits, stays pytest's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_memeval.ahead import Ahead, Prepared
+from pytest_memeval.direct import OWN
+from pytest_memeval.fixtures import prepare_run, prompts_of, registry_of, templates_of
+from pytest_memeval.items import CaseItem
+from pytest_memeval.routing import Router
+
+if TYPE_CHECKING:
+    from pytest_memeval.harness import Harness
+    from pytest_memeval.results import CallRecord
+
+#: Own work of a case, in seconds, from which it is worth preparing others meanwhile; until one is known, it is.
+WORTH_SECONDS = 0.002
+#: The window looks this many times the limit ahead, so that one slow case at its head does not empty it.
+DEPTH = 2
+
+_FIXED = ("memeval_engine", "memeval_llm")
+
+
+class Prefetcher:
+    """One process's window of prepared cases."""
+
+    def __init__(self, config: pytest.Config, harness: Harness, limit: int) -> None:
+        self._config = config
+        self._harness = harness
+        self._ahead = Ahead(harness.loop, limit)
+        self._router = Router()
+        self._items: list[pytest.Item] = []
+        self._places: dict[str, int] = {}
+        #: Fixture definitions of engine and model → their values, as the items so far have got them.
+        self._known: dict[tuple[int, int], tuple[object, Any]] = {}
+        self._why_not: dict[int, str | None] = {}
+        self._costs: list[float] = []
+        self._over = False
+        option = config.option
+        self._careful = bool(option.maxfail) or bool(getattr(option, "stepwise", False))
+
+    # -- what the items tell -----------------------------------------------------------------------------------
+
+    def take(self, item: pytest.Item, engine: object, llm: Any) -> Prepared | None:
+        """The item's prepared case, if its engine and model are those that the item has got."""
+        if isinstance(item, CaseItem):
+            self._known[self._definitions(item)] = (engine, llm)
+        prepared = self._ahead.take(item.nodeid)
+        if prepared is not None and prepared.run.engine is not engine:
+            prepared.close()
+            prepared = None
+        self._fill(item)
+        return prepared
+
+    def tell_cost(self, seconds: float) -> None:
+        """The own work of a case that has ended."""
+        self._costs = [*self._costs[-9:], seconds]
+
+    def hold(self) -> None:
+        """Prepare nothing more; the cases that are under way go on until their items take them."""
+        self._over = True
+        self._ahead.hold()
+
+    def has(self, item: pytest.Item) -> bool:
+        """Whether the item's case is under way."""
+        return item.nodeid in self._ahead
+
+    def calls_so_far(self) -> Iterator[CallRecord]:
+        """The calls of finished stages of the cases that are under way."""
+        for run in self._ahead.runs():
+            for result in list(run.results.values()):
+                yield from result.calls
+
+    @property
+    def idle(self) -> bool:
+        """Whether no case is under way that an item is still to take."""
+        return not len(self._ahead)
+
+    def reason(self, item: pytest.Item) -> str | None:
+        """Why the item cannot be prepared ahead; ``None`` if it can."""
+        if not isinstance(item, CaseItem):
+            return "no case item"
+        if item.case.problems:
+            return "invalid case"
+        if any(item.get_closest_marker(name) is not None for name in ("skip", "skipif", "xfail")):
+            return "may be skipped"
+        key = id(item._fixtureinfo)
+        if key not in self._why_not:
+            self._why_not[key] = self._foreign(item)
+        return self._why_not[key]
+
+    @staticmethod
+    def _foreign(item: CaseItem) -> str | None:
+        manager: Any = item.session._fixturemanager
+        for name in sorted(OWN):
+            if len(manager.getfixturedefs(name, item) or ()) != 1:
+                return f"{name} is overridden"
+        for name, found in item._fixtureinfo.name2fixturedefs.items():
+            if name in OWN or not found:
+                continue
+            definition: Any = found[-1]
+            if name in _FIXED and (definition.scope != "session" or definition.params is not None):
+                return f"{name} is not one for the whole session"
+            if name not in _FIXED and definition.scope != "session" and definition.baseid:
+                return f"fixture {name} of the project"
+        return None
+
+    @staticmethod
+    def _definitions(item: CaseItem) -> tuple[int, int]:
+        found = item._fixtureinfo.name2fixturedefs
+        engine, llm = (id(found[name][-1]) if found.get(name) else 0 for name in _FIXED)
+        return engine, llm
+
+    # -- pytest's hooks ----------------------------------------------------------------------------------------
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._items = session.items
+        self._places = {item.nodeid: place for place, item in enumerate(session.items)}
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        try:
+            result = yield
+        except BaseException:
+            # An interrupt: pytest formats tracebacks first, and calls would go on meanwhile.
+            self._stop()
+            raise
+        if item.session.shouldfail or item.session.shouldstop:
+            self._stop()
+        return result
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        self._watch()
+        return (yield)
+
+    def pytest_keyboard_interrupt(self) -> None:
+        self._stop()
+
+    def pytest_sessionfinish(self) -> None:
+        self._stop()
+        self._router.close()
+
+    def _stop(self) -> None:
+        self._over = True
+        self._ahead.close()
+
+    def _watch(self) -> None:
+        self._router.watch_streams()
+        logging_plugin = self._config.pluginmanager.getplugin("logging-plugin")
+        for name in ("caplog_handler", "report_handler", "log_cli_handler", "log_file_handler"):
+            self._router.watch_handler(getattr(logging_plugin, name, None))
+
+    # -- the window --------------------------------------------------------------------------------------------
+
+    def _fill(self, item: pytest.Item) -> None:
+        if self._over or (self._costs and max(self._costs) < WORTH_SECONDS):
+            return
+        depth = self._ahead.limit * (1 if self._careful else DEPTH)
+        for upcoming in self._upcoming(item):
+            if len(self._ahead) >= depth:
+                return
+            if upcoming.nodeid in self._ahead or self.reason(upcoming) is not None:
+                continue
+            assert isinstance(upcoming, CaseItem)
+            known = self._known.get(self._definitions(upcoming))
+            if known is None or not getattr(known[0], "concurrent", True):
+                # Its engine is made when its first item is set up; until then nothing behind it is touched.
+                return
+            self._start(upcoming, *known)
+
+    def _start(self, item: CaseItem, engine: object, llm: Any) -> None:
+        def make() -> Prepared:
+            resources = ExitStack()
+            run = resources.enter_context(
+                prepare_run(
+                    item,
+                    item.case,
+                    engine,
+                    llm,
+                    prompts=prompts_of(item),
+                    registry=registry_of(item),
+                    templates=templates_of(item),
+                )
+            )
+            return Prepared(run, resources)
+
+        self._ahead.start(item.nodeid, make)
+
+    def _upcoming(self, item: pytest.Item) -> Iterator[pytest.Item]:
+        """The items that come after this one in this process, nearest first."""
+        worker: Any = next(
+            (plugin for plugin in self._config.pluginmanager.get_plugins() if type(plugin).__name__ == "WorkerInteractor"),
+            None,
+        )
+        if worker is None:
+            start = self._places.get(item.nodeid, len(self._items)) + 1
+            yield from (self._items[place] for place in range(start, len(self._items)))
+            return
+        with worker.torun.lock() as queued:
+            places = [worker.nextitem_index, *queued]
+        yield from (self._items[place] for place in places if isinstance(place, int))

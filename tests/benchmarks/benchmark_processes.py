@@ -1,0 +1,60 @@
+"""Whole pytest processes, measured one against the other. Alternating them lets a busy machine be busy for both."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A finished process: seconds on the wall, seconds of CPU, peak memory in MB (both 0 where they cannot be had)."""
+
+    wall: float
+    cpu: float
+    peak: float
+    output: str
+
+
+def run_pytest(folder: Path, *arguments: str, cache: Path) -> Measured:
+    """``pytest`` in ``folder`` with its byte code kept in ``cache``, as it is in an installed environment."""
+    environment = {
+        **os.environ,
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(cache / "pyc"),
+        "XDG_CACHE_HOME": str(cache / "user"),
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        started = time.perf_counter()
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        cpu = peak = 0.0
+        if hasattr(os, "wait4"):
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            cpu = usage.ru_utime + usage.ru_stime
+            peak = usage.ru_maxrss / (1_000_000 if sys.platform == "darwin" else 1_000)
+        else:
+            process.wait()
+        wall = time.perf_counter() - started
+        output.seek(0)
+        text = output.read()
+    assert process.returncode == 0, text[-3_000:]
+    return Measured(wall, cpu, peak, text)
+
+
+def compared(name: str, first: Sequence[Measured], second: Sequence[Measured], words: tuple[str, str]) -> str:
+    """A line with both medians and their ratio, for wall time and for CPU time."""
+    parts = []
+    for kind in ("wall", "cpu"):
+        one, two = (statistics.median(getattr(run, kind) for run in runs) for runs in (first, second))
+        ratio = f", ratio {one / two:.2f}" if two else ""
+        parts.append(f"{kind} {one:.3f} s {words[0]}, {two:.3f} s {words[1]}{ratio}")
+    return f"{name}: " + "; ".join(parts)

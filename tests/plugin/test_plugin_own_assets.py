@@ -1,0 +1,153 @@
+"""Runs of projects with a registry, memory types, templates and prompts of their own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_memeval.cli import main
+
+if TYPE_CHECKING:
+    from plugin_project import Project
+
+NINE = ("who", "where", "work", "people", "likes", "plans", "health", "tools", "rest")
+
+ENGINE = """
+import pytest
+
+class Engine:
+    name = "own"
+
+    def load(self, memories, scenes, ctx):
+        self.store = [*memories]
+
+    def extract(self, conversation, ctx):
+        assert len(ctx.registry.ids) == 9
+        return [{"id": "m0", "content": "works as a nurse", "dimensions": ["WORK", "identity"], "memory_type": "Fact",
+                 "priority": 7, "time_velocity": "static"}]
+
+    def query_template(self, mode, ctx):
+        assert mode == "brief"
+        return [{"title": "All work", "memory_ids": ["m0"]}]
+
+
+@pytest.fixture
+def memeval_engine():
+    return Engine()
+"""
+
+
+def own(project: Project, meta: bool) -> None:
+    project.write("conftest.py", ENGINE)
+    dimensions = [{"id": name, "display_name": name.title(), "description": f"what {name} is"} for name in NINE]
+    registry: dict[str, Any] = {"dimensions": dimensions, "memory_types": ["fact", "rule"], "priority": [0, 10]}
+    project.write("own/registry.yaml", json.dumps(registry))
+    section = {"id": "all_work", "title": "All work", "query": {"dimensions": ["work"]}}
+    project.write(
+        "own/templates/brief.yaml", json.dumps({"name": "brief", "display_name": "Brief", "sections": [section]})
+    )
+    if not meta:
+        project.pytester.makeini("[pytest]\nmemeval_registry = own/registry.yaml\nmemeval_templates = own/templates\n")
+    entry: dict[str, Any] = {
+        "case_id": "a",
+        "conversation": "[msg#1] user: I work as a nurse.",
+        "expected_l1": {
+            "memories": [{"content": "works as a nurse", "dimensions": ["work"], "memory_type": "fact", "priority": 8}]
+        },
+        "expected_l2": {"template_section": {"brief": {"0": "All work"}}},
+    }
+    wrong = json.loads(json.dumps(entry).replace('"work"', '"identity"').replace('"a"', '"b"'))
+    named = {"registry": "../own/registry.yaml", "templates": "../own/templates"} if meta else {}
+    project.cases([entry, wrong], **named)
+
+
+@pytest.mark.parametrize("meta", [True, False], ids=["meta", "ini"])
+def test_nine_dimensions_and_one_template_of_their_own(project: Project, meta: bool) -> None:
+    own(project, meta)
+    result = project.run()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*v001.yaml:4*'identity'*"])
+    report = project.report()
+    assert report["l1"]["dimension_micro_f1"] == 1
+    assert report["l1"]["dropped_labels"] == 1
+    assert report["l1"]["memory_type_accuracy"] == 1
+    assert report["l1"]["per_dimension_f1"]["work"] == 1
+    assert report["l2"]["section_hit_rate"] == 1
+
+
+def test_two_files_may_have_two_registries(project: Project) -> None:
+    own(project, meta=True)
+    shipped = {
+        "case_id": "s",
+        "conversation": "[msg#1] user: x",
+        "expected_l1": {"memories": [{"content": "x", "dimensions": ["identity"]}]},
+    }
+    project.write("theirs/conftest.py", ENGINE.replace("== 9", "== 15").replace('"WORK", "identity"', '"Identity"'))
+    project.cases([shipped], name="theirs/shipped.yaml")
+    project.run("cases/v001.yaml::a", "theirs/shipped.yaml").assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("ini", "sentence"),
+    [
+        ("memeval_registry = own/none.yaml", "none.yaml does not exist"),
+        ("memeval_templates = own/nothing", "nothing does not exist"),
+        ("memeval_prompts = nowhere", "nowhere does not exist"),
+        ("memeval_registry = own/registry.yaml", "unknown dimension"),
+    ],
+)
+def test_assets_of_the_ini_that_cannot_be_used_end_the_run(project: Project, ini: str, sentence: str) -> None:
+    own(project, meta=True)
+    project.pytester.makeini(f"[pytest]\n{ini}\n")
+    result = project.run()
+    # The last one: the shipped templates ask for dimensions that this registry does not have.
+    assert result.ret == 4, result.stdout.str()
+    assert sentence in result.stderr.str()
+    assert "Traceback" not in result.stderr.str()
+
+
+SPOKEN = [
+    {
+        "case_id": "a",
+        "conversation": [{"role": "user", "content": "I work as a nurse in Graz and I drink green tea every morning."}],
+        "expected_l1": {"memories": [{"content": "works as a nurse in Graz", "dimensions": ["identity"]}]},
+    }
+]
+
+
+@pytest.mark.parametrize("way", ["ini", "meta"])
+def test_the_working_copy_of_prompts(project: Project, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write("conftest.py", "")
+    monkeypatch.chdir(project.path)
+    assert main(["init", "--prompts", "prompts"]) == 0
+    if way == "ini":
+        project.pytester.makeini("[pytest]\nmemeval_prompts = prompts\n")
+    project.cases(SPOKEN, **({"prompts": "../prompts"} if way == "meta" else {}))
+
+    def version(*options: str) -> str:
+        project.run(*options).assert_outcomes(passed=1)
+        found: str = project.report()["prompt_versions"]["l1_extraction"]
+        [entry] = project.report()["per_case"]
+        assert {call["version"] for call in entry["calls"] if call["stage"] == "l1_extraction"} == {found}
+        return found
+
+    assert version() == "v002"
+    assert version("--memeval-prompt-version", "l1=v001") == "v001"
+    first = version("--memeval-prompt-version=@working")
+    assert first.startswith("working-")
+    assert version("--memeval-prompt-version", "l1=@working") == first
+    working = project.path / "prompts" / "l1_extraction.txt"
+    working.write_text(working.read_text(encoding="utf-8") + "\nBe brief.\n", encoding="utf-8")
+    assert version("--memeval-prompt-version", "working") not in ("", first)
+    assert version() == "v002"
+
+
+def test_a_prompt_version_that_nobody_has_lists_those_that_exist(project: Project) -> None:
+    project.write("conftest.py", "")
+    project.cases(SPOKEN)
+    result = project.run("--memeval-prompt-version", "v009")
+    assert result.ret == 4
+    assert "v001" in result.stderr.str()
+    assert "v002" in result.stderr.str()
