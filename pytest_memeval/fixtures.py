@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
     from pytest_memeval.llm.protocol import ChatModel
     from pytest_memeval.llm.proxy_calls import CaseLine
-    from pytest_memeval.prefetch import Prefetcher
     from pytest_memeval.results import StageResult
-    from pytest_memeval.routing import Said
     from pytest_memeval.runner import CaseRun
 else:
     Failed = pytest.fail.Exception

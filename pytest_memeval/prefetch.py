@@ -201,7 +201,11 @@ class Prefetcher:
     def _upcoming(self, item: pytest.Item) -> Iterator[pytest.Item]:
         """The items that come after this one in this process, nearest first."""
         worker: Any = next(
-            (plugin for plugin in self._config.pluginmanager.get_plugins() if type(plugin).__name__ == "WorkerInteractor"),
+            (
+                plugin
+                for plugin in self._config.pluginmanager.get_plugins()
+                if type(plugin).__name__ == "WorkerInteractor"
+            ),
             None,
         )
         if worker is None:

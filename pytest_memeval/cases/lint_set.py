@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from pytest_memeval.cases.findings import Finding, Rule, finding
 from pytest_memeval.cases.lint_labels import memories_of
@@ -33,7 +34,7 @@ _PAIR_TAG = "pair_"
 _SHINGLE = 4
 _SAMPLE_FROM = 120
 _SHARED_AT_LEAST = 3
-_TOO_COMMON = 60
+_TOO_COMMON = 30
 
 
 def dimension_unused(case_set: CaseSet) -> Iterator[Finding]:
@@ -121,7 +122,7 @@ def _all_pairs(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
 def candidate_pairs(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Pairs (earlier, later) of texts that share at least three sequences of four characters.
 
-    Sequences that more than sixty texts have are not counted: they are phrases, not copies. Of texts from 120
+    Sequences that more than thirty texts have are not counted: they are phrases, not copies. Of texts from 120
     characters on about a quarter of the sequences is looked at, the same ones in every text. A text shorter than four
     characters counts as one sequence, and needs one shared only.
     """
@@ -132,21 +133,26 @@ def candidate_pairs(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
         sizes.append(len(shingles))
         for shingle in shingles:
             holders.setdefault(shingle, []).append(position)
-    shared: Counter[tuple[int, int]] = Counter()
+    count = len(texts)
+    shared: Counter[int] = Counter()  # later * count + earlier: whole numbers are counted faster than tuples
     for places in holders.values():
         if 1 < len(places) <= _TOO_COMMON:
-            for number, later in enumerate(places):
-                for earlier in places[:number]:
-                    shared[earlier, later] += 1
+            shared.update([later * count + earlier for earlier, later in combinations(places, 2)])
     # exact copies share everything, also what is too common
     first: dict[str, int] = {}
     for position, text in enumerate(texts):
         if text in first:
-            shared[first[text], position] += _SHARED_AT_LEAST
+            shared[position * count + first[text]] += _SHARED_AT_LEAST
         first.setdefault(text, position)
-    for (earlier, later), count in sorted(shared.items(), key=lambda entry: (entry[0][1], entry[0][0])):
-        if count >= min(_SHARED_AT_LEAST, sizes[earlier], sizes[later]):
-            yield earlier, later
+    enough = [pair for pair, found in shared.items() if found >= _SHARED_AT_LEAST or found >= _least(pair, sizes)]
+    for pair in sorted(enough):
+        later, earlier = divmod(pair, count)
+        yield earlier, later
+
+
+def _least(pair: int, sizes: Sequence[int]) -> int:
+    later, earlier = divmod(pair, len(sizes))
+    return min(sizes[earlier], sizes[later])
 
 
 def _shingles(text: str) -> set[str]:

@@ -30,6 +30,8 @@ def test_the_sample_runs_through_all_stages(project: Project) -> None:
     options = (
         "--memeval-llm", "openai", "--memeval-model", model, "--memeval-base-url", base_url,
         "--memeval-cache-dir", "cache", "--memeval-concurrency", "1", "--memeval-max-tokens", "1024",
+        # The short prompts: without a graphics card the long ones alone take minutes to read.
+        "--memeval-prompt-version", "v001", "--memeval-request-timeout", "400",
     )  # fmt: skip
     result = project.run(*options, fresh=True)
     report = project.report()
@@ -48,7 +50,9 @@ def test_the_sample_runs_through_all_stages(project: Project) -> None:
         for memory in entry["outputs"].get("l1", ()):
             assert memory["content"].strip()
     print({entry["case_id"]: [error["message"][:200] for error in entry["errors"]] for entry in report["per_case"]})
-    print({fact["kind"]: fact for entry in report["per_case"] for fact in entry["facts"] if fact["kind"] != "model_call"})
+    print(
+        {fact["kind"]: fact for entry in report["per_case"] for fact in entry["facts"] if fact["kind"] != "model_call"}
+    )
     if not kinds:
         # What was answered is on record now: the same again, without the server.
         project.run(*options, "--memeval-cache", "replay", fresh=True)
