@@ -290,7 +290,7 @@ def _calibration_lines(
         lines.append(
             f"{difference['similarity']} from {difference['threshold']:.2f} against {difference['against']} from "
             f"{difference['against_threshold']:.2f}: accuracy {difference['accuracy_difference']:+.3f} "
-            f"{_interval(*interval, decimals=3) if interval else difference['reason']}"
+            f"{_interval(interval[0], interval[1], 3) if interval else difference['reason']}"
         )
     for title in ("lang", "kind"):
         groups = {name: getattr(result, f"by_{title}") for name, result in results.items()}

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
     from pytest_memeval.llm.protocol import ChatModel
     from pytest_memeval.llm.proxy_calls import CaseLine
+    from pytest_memeval.prefetch import Prefetcher
     from pytest_memeval.results import StageResult
+    from pytest_memeval.routing import Said
     from pytest_memeval.runner import CaseRun
 else:
     Failed = pytest.fail.Exception
@@ -29,9 +31,9 @@ else:
 #: The item's run, put there by the fixture that makes it and read when the item's record is written.
 RUN = pytest.StashKey["CaseRun"]()
 #: What the item's case printed and logged before its turn.
-SAID = pytest.StashKey["Said"]()
+SAID: pytest.StashKey[Said] = pytest.StashKey()
 #: This process's window of cases that are prepared ahead, where there is one.
-PREFETCHER = pytest.StashKey["Prefetcher"]()
+PREFETCHER: pytest.StashKey[Prefetcher] = pytest.StashKey()
 #: This process's predictions file.
 RECORDED = pytest.StashKey["PredictionsEngine"]()
 

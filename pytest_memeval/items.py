@@ -442,7 +442,7 @@ def process_meta(run: CaseRun, owner: str, harness: Harness) -> Mapping[str, Any
         },
         "supported_stages": list(run.supported),
         "model": {
-            "provider": llm.name,
+            "provider": getattr(llm, "name", None),
             "name": getattr(llm, "model", None),
             "endpoint": getattr(llm, "endpoint", None),
         },

@@ -8,8 +8,10 @@ before. Everything else, selection, reports, reruns, time limits, stays pytest's
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +32,15 @@ WORTH_SECONDS = 0.002
 DEPTH = 2
 
 _FIXED = ("memeval_engine", "memeval_llm")
+
+
+def _of_project(function: Any, config: pytest.Config) -> bool:
+    """Whether a fixture function is the project's own, and no installed plugin's."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return True
+    path = Path(code.co_filename)
+    return config.rootpath in path.parents and "site-packages" not in path.parts
 
 
 class Prefetcher:
@@ -112,7 +123,7 @@ class Prefetcher:
             definition: Any = found[-1]
             if name in _FIXED and (definition.scope != "session" or definition.params is not None):
                 return f"{name} is not one for the whole session"
-            if name not in _FIXED and definition.scope != "session" and definition.baseid:
+            if name not in _FIXED and definition.scope != "session" and _of_project(definition.func, item.config):
                 return f"fixture {name} of the project"
         return None
 
@@ -140,7 +151,7 @@ class Prefetcher:
             self._stop()
         return result
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @pytest.hookimpl(wrapper=True, trylast=True)  # when pytest already captures
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
         self._watch()
         return (yield)

@@ -35,8 +35,8 @@ class CaseError:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One model call. ``latency`` in seconds; ``error`` is set where no usable answer came. ``cost`` is the list price of
-    its tokens in US dollars, ``None`` where that is not known."""
+    """One model call. ``latency`` in seconds; ``error`` is set where no usable answer came. ``cost`` is the list
+    price of its tokens in US dollars, ``None`` where that is not known."""
 
     id: str
     stage: str

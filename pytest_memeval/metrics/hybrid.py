@@ -13,9 +13,10 @@ import math
 
 from rapidfuzz.distance import Indel
 
+from pytest_memeval.metrics.hybrid_lexicon import Concept
 from pytest_memeval.metrics.hybrid_quantities import Quantity, contradict, same_quantity
 from pytest_memeval.metrics.hybrid_roles import roles_differ
-from pytest_memeval.metrics.hybrid_text import Concept, Reading, read_text
+from pytest_memeval.metrics.hybrid_text import Reading, read_text
 
 #: The share of their similarity that is left to texts that contradict each other: below the default threshold, and for
 #: texts that are otherwise alike above the floor of near misses.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
-from pytest_memeval.metrics.hybrid_text import Concept, Item, Reading
+from pytest_memeval.metrics.hybrid_lexicon import Concept
+from pytest_memeval.metrics.hybrid_text import Item, Reading
 
 
 class Argument(NamedTuple):

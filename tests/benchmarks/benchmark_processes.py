@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,22 @@ class Measured:
     output: str
 
 
+# A child's peak memory counts from that of the process that starts it, so a small one stands in between.
+_LAUNCHER = """
+import json, os, subprocess, sys, time
+started = time.perf_counter()
+process = subprocess.Popen(sys.argv[2:], stdout=open(sys.argv[1], "wb"), stderr=subprocess.STDOUT)
+cpu = peak = 0.0
+if hasattr(os, "wait4"):
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    cpu, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+else:
+    process.wait()
+print(json.dumps([process.returncode, time.perf_counter() - started, cpu, peak]))
+"""
+
+
 def run_pytest(folder: Path, *arguments: str, cache: Path) -> Measured:
     """``pytest`` in ``folder`` with its byte code kept in ``cache``, as it is in an installed environment."""
     environment = {
@@ -31,22 +46,13 @@ def run_pytest(folder: Path, *arguments: str, cache: Path) -> Measured:
         "PYTHONPYCACHEPREFIX": str(cache / "pyc"),
         "XDG_CACHE_HOME": str(cache / "user"),
     }
+    output = cache / "output.txt"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
-        started = time.perf_counter()
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
-        cpu = peak = 0.0
-        if hasattr(os, "wait4"):
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            cpu = usage.ru_utime + usage.ru_stime
-            peak = usage.ru_maxrss / (1_000_000 if sys.platform == "darwin" else 1_000)
-        else:
-            process.wait()
-        wall = time.perf_counter() - started
-        output.seek(0)
-        text = output.read()
-    assert process.returncode == 0, text[-3_000:]
+    launcher = [sys.executable, "-S", "-c", _LAUNCHER, str(output), *command]
+    told = subprocess.run(launcher, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True, text=True).stdout
+    status, wall, cpu, peak = json.loads(told)
+    text = output.read_text(encoding="utf-8", errors="replace")
+    assert status == 0, text[-3_000:]
     return Measured(wall, cpu, peak, text)
 
 

@@ -63,7 +63,7 @@ def test_pairs_are_read_with_lines_and_clusters(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_pair_is_named_with_its_place(tmp_path: Path, line: str, message: str) -> None:
-    with pytest.raises(DocumentError, match=".") as error:
+    with pytest.raises(DocumentError) as error:
         read_pairs(write(tmp_path / "p.jsonl", line))
     assert message in str(error.value)
 
@@ -92,7 +92,7 @@ def test_a_separable_set_is_separated() -> None:
     found = calibrate(pairs, "indel", threshold=0.95)
     assert found.best.accuracy == 1.0
     assert found.best_interval == (0.5, 0.5)
-    assert found.chosen.recall == 0.0 or found.chosen.recall == 1.0
+    assert found.chosen.recall == 0.0
     assert found.by_kind["far"] == (6, 6)
     assert found.by_lang["en"][1] == 12
 
@@ -111,7 +111,11 @@ def test_nothing_cannot_be_calibrated_on() -> None:
 @given(
     st.lists(
         st.builds(
-            LabelledPair, st.text("ab ", max_size=5), st.text("ab ", max_size=5), st.booleans(), cluster=st.sampled_from("xyz")
+            LabelledPair,
+            st.text("ab ", max_size=5),
+            st.text("ab ", max_size=5),
+            st.booleans(),
+            cluster=st.sampled_from("xyz"),
         ),
         min_size=1,
         max_size=20,

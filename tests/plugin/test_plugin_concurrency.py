@@ -1,0 +1,281 @@
+"""Cases prepared ahead of their items: faster, and otherwise as if they had run one by one."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+
+from plugin_project import MODES, case, good_cases
+
+if TYPE_CHECKING:
+    from plugin_project import Project
+
+#: An asynchronous engine that waits, notes when it worked, prints and logs.
+ENGINE = '''
+import asyncio
+import json
+import logging
+import os
+import pathlib
+import threading
+import time
+
+WAIT = float(os.environ.get("ENGINE_WAIT", "0.2"))
+LOG = pathlib.Path(os.environ["ENGINE_LOG"])
+
+
+def note(**what):
+    with open(LOG, "a", encoding="utf-8") as file:
+        file.write(json.dumps(what) + "\\n")
+
+
+class WaitingEngine:
+    name = "waiting"
+    version = "1"
+
+    async def extract(self, conversation, ctx):
+        note(case=ctx.case_id, at="start", time=time.time())
+        text = conversation[0].content
+        print("printed by", ctx.case_id)
+        logging.getLogger("engine").warning("logged by %s", ctx.case_id)
+        try:
+            await asyncio.sleep(30 if text == "hang" else WAIT)
+        except asyncio.CancelledError:
+            note(case=ctx.case_id, at="cancelled", time=time.time())
+            raise
+        if text == "raise":
+            raise RuntimeError("engine broke here")
+        note(case=ctx.case_id, at="end", time=time.time())
+        dimensions, _, content = text.partition(": ")
+        return [{"content": content, "dimensions": dimensions.split("+"), "memory_type": "persona", "priority": 80,
+                 "time_velocity": "static"}]
+
+
+class BlockingEngine(WaitingEngine):
+    name = "blocking"
+
+    def extract(self, conversation, ctx):
+        note(case=ctx.case_id, at="start", time=time.time())
+        time.sleep(WAIT)
+        note(case=ctx.case_id, at="end", time=time.time())
+        return []
+'''
+
+CONFTEST = """
+import pytest
+from waiting_engine import WaitingEngine, BlockingEngine
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return {engine}()
+"""
+
+
+class Waiting:
+    """The project with the waiting engine, and what the engine noted."""
+
+    def __init__(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.project = project
+        self.log = project.path / "engine.log"
+        monkeypatch.setenv("ENGINE_LOG", str(self.log))
+        monkeypatch.setenv("ENGINE_WAIT", "0.2")
+        project.pytester.makepyfile(waiting_engine=ENGINE)
+        self.engine("WaitingEngine")
+
+    def engine(self, name: str, more: str = "") -> None:
+        self.project.write("conftest.py", CONFTEST.format(engine=name) + more)
+
+    def run(self, *args: str) -> tuple[pytest.RunResult, float]:
+        self.log.write_text("", encoding="utf-8")
+        started = time.perf_counter()
+        return self.project.run(*args, fresh=True), time.perf_counter() - started
+
+    def notes(self, at: str) -> list[str]:
+        import json
+
+        rows = [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+        return [row["case"] for row in rows if row["at"] == at]
+
+    def in_flight(self) -> int:
+        """The most cases that were under way at once."""
+        import json
+
+        rows = [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+        now = most = 0
+        for row in sorted(rows, key=lambda row: row["time"]):
+            now += 1 if row["at"] == "start" else -1
+            most = max(most, now)
+        return most
+
+
+@pytest.fixture
+def waiting(project: Project, monkeypatch: pytest.MonkeyPatch) -> Waiting:
+    return Waiting(project, monkeypatch)
+
+
+@pytest.mark.parametrize("engine", ["WaitingEngine", "BlockingEngine"])
+@pytest.mark.parametrize("limit", [1, 4])
+def test_no_more_cases_than_asked_for_are_in_flight(waiting: Waiting, engine: str, limit: int) -> None:
+    waiting.engine(engine)
+    waiting.project.cases(good_cases(12))
+    result, _ = waiting.run("--memeval-concurrency", str(limit))
+    result.assert_outcomes(passed=12)
+    # The item at hand may wait for a case that has no place in the window yet, and runs it itself then.
+    assert limit <= waiting.in_flight() <= limit + (limit > 1)
+    assert sorted(waiting.notes("end")) == sorted(entry["case_id"] for entry in waiting.project.report()["per_case"])
+
+
+def test_an_engine_that_is_not_concurrent_runs_one_case_at_a_time(waiting: Waiting) -> None:
+    waiting.engine("WaitingEngine", "\nWaitingEngine.concurrent = False\n")
+    waiting.project.cases(good_cases(4))
+    waiting.run()[0].assert_outcomes(passed=4)
+    assert waiting.in_flight() == 1
+
+
+@MODES
+def test_reports_do_not_depend_on_how_many_were_in_flight(waiting: Waiting, mode: tuple[str, ...]) -> None:
+    from pytest_memeval.report.build import VARYING_CASE_KEYS, VARYING_KEYS
+
+    waiting.project.cases([*good_cases(7), case("bad", "raise", truth=[("identity", "x")])])
+
+    def report(limit: int) -> dict[str, Any]:
+        waiting.run("--memeval-concurrency", str(limit), *mode)[0].assert_outcomes(passed=7, errors=1)
+        found = waiting.project.report()
+        found["summary"].pop("duration_seconds")
+        for entry in found["per_case"]:
+            for key in VARYING_CASE_KEYS:
+                entry.pop(key, None)
+        return {key: value for key, value in found.items() if key not in VARYING_KEYS}
+
+    assert report(1) == report(8)
+
+
+def test_what_a_case_prints_and_logs_is_shown_with_its_own_item(waiting: Waiting) -> None:
+    waiting.project.cases([case(f"c{n}", "raise", truth=[("identity", "x")]) for n in range(5)])
+    result, _ = waiting.run()
+    result.assert_outcomes(errors=5)
+    blocks = re.split(r"_{3,} ERROR at setup of (c\d) _{3,}", result.stdout.str())
+    shown = dict(zip(blocks[1::2], blocks[2::2], strict=True))
+    assert sorted(shown) == [f"c{n}" for n in range(5)]
+    for name, text in shown.items():
+        text = text.partition("=== memeval ===")[0]
+        assert re.findall(r"printed by (c\d)", text) == [name]
+        assert set(re.findall(r"logged by (c\d)", text)) == {name}
+
+
+def test_durations_are_the_cases_own_work(waiting: Waiting) -> None:
+    waiting.project.cases(good_cases(8))
+    waiting.run("--junitxml", "junit.xml")[0].assert_outcomes(passed=8)
+    tests = ElementTree.parse(waiting.project.path / "junit.xml").iter("testcase")  # noqa: S314 - written by pytest
+    assert all(0.15 < float(test.attrib["time"]) < 1.5 for test in tests)
+    entries = waiting.project.report()["per_case"]
+    assert all(entry["duration_seconds"] > 0.15 for entry in entries)
+    assert sum(entry["timings"]["stages"]["waited"] for entry in entries) < sum(
+        entry["duration_seconds"] for entry in entries
+    )
+
+
+@pytest.mark.parametrize("option", ["-x", "--maxfail=1"])
+def test_a_stop_starts_nothing_more(waiting: Waiting, option: str) -> None:
+    waiting.project.cases([case("bad", "raise", truth=[("identity", "x")]), *good_cases(30)])
+    result, _ = waiting.run(option, "--memeval-concurrency", "4")
+    assert result.ret == 1
+    # With -x the window is no deeper than the limit; what was under way is cancelled, not finished.
+    assert len(waiting.notes("start")) <= 6
+    assert waiting.project.report()["counts"]["not_run"] == 30
+
+
+def test_an_interrupt_cancels_what_is_under_way(waiting: Waiting) -> None:
+    import os
+    import signal
+    import subprocess
+    import sys
+
+    waiting.project.cases([case(f"c{n}", "hang", truth=[("identity", "x")]) for n in range(12)])
+    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--memeval-output", "out"]
+    process = subprocess.Popen(command, cwd=waiting.project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + 30
+    while len(waiting.notes("start") if waiting.log.exists() else []) < 8:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    started = time.monotonic()
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 2, output
+    assert time.monotonic() - started < 10
+    assert sorted(waiting.notes("cancelled")) == sorted(waiting.notes("start"))
+
+
+def test_a_selected_few_are_all_that_runs(waiting: Waiting) -> None:
+    waiting.project.cases(good_cases(9))
+    waiting.run("-k", "eval-002 or eval-007")[0].assert_outcomes(passed=2, deselected=7)
+    assert sorted(set(waiting.notes("start"))) == ["eval-002", "eval-007"]
+
+
+def test_a_rerun_starts_afresh(waiting: Waiting) -> None:
+    waiting.project.cases([*good_cases(2), case("bad", "raise", truth=[("identity", "x")])])
+    waiting.run("--reruns", "1")[0].stdout.fnmatch_lines(["*2 passed, 1 error, 1 rerun*"])
+    assert waiting.notes("start").count("bad") == 2
+    assert waiting.notes("start").count("eval-001") == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("@pytest.fixture\ndef memeval_db():\n    from pytest_memeval.engine.databases import OpenDatabases\n"
+         "    yield OpenDatabases()\n", "memeval_db is overridden"),
+        ("@pytest.fixture(autouse=True)\ndef seed(): pass\n", "fixture seed of the project"),
+        ("@pytest.fixture\ndef memeval_llm(): return None\n", "memeval_llm is not one for the whole session"),
+    ],
+)  # fmt: skip
+def test_cases_with_fixtures_of_the_project_run_in_their_turn(waiting: Waiting, more: str, why: str) -> None:
+    waiting.engine("WaitingEngine", more)
+    waiting.project.cases(good_cases(3))
+    result, _ = waiting.run("-v")
+    result.assert_outcomes(passed=3)
+    assert waiting.in_flight() == 1
+    assert result.stdout.str().count(f"(in its turn: {why})") == 3
+
+
+def test_a_case_that_is_skipped_is_not_prepared(waiting: Waiting) -> None:
+    waiting.project.cases([*good_cases(2), case("late", "identity: late", tags=["slow"])])
+    waiting.run()[0].assert_outcomes(passed=2, skipped=1)
+    assert "late" not in waiting.notes("start")
+
+
+def test_time_limits_hold_for_prepared_cases(waiting: Waiting) -> None:
+    waiting.project.cases([*good_cases(2), case("slow", "hang", truth=[("identity", "x")], timeout=1), *good_cases(4)[2:]])
+    result, seconds = waiting.run()
+    result.assert_outcomes(passed=4, errors=1)
+    assert seconds < 20
+    result.stdout.fnmatch_lines(["*slow*timeout*"])
+
+
+def test_under_a_debugger_and_with_setup_show_nothing_runs_ahead(waiting: Waiting) -> None:
+    waiting.project.cases(good_cases(3))
+    waiting.run("--pdb")[0].assert_outcomes(passed=3)
+    assert waiting.in_flight() == 1
+    waiting.run("--setup-show")[0].assert_outcomes(passed=3)
+    assert waiting.in_flight() == 1
+
+
+def test_ordinary_tests_between_case_files_are_undisturbed(waiting: Waiting) -> None:
+    waiting.project.cases(good_cases(3), name="cases/a.yaml")
+    waiting.project.cases(good_cases(3), name="cases/z.yaml")
+    waiting.project.write(
+        "cases/test_middle.py",
+        """
+        def test_output(capsys):
+            print("mine")
+            assert capsys.readouterr().out == "mine\\n"
+
+        def test_log(caplog):
+            assert caplog.records == []
+        """,
+    )
+    waiting.run()[0].assert_outcomes(passed=8)
