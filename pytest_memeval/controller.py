@@ -33,6 +33,10 @@ class Controller:
         self.config = config
         self._recorder: Recorder | None = None
         self._reruns: set[str] = set()
+        #: Workers that have died.
+        self._deaths = 0
+        #: Cases at hand when a worker died that had others in flight → what xdist said.
+        self._suspects: dict[str, str] = {}
         self._progress_at = time.monotonic()
         self._collected: set[str] = set()
         #: Whether somebody, or pytest itself, stopped the run.
@@ -65,6 +69,9 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         self._run_uid = node.workerinput["testrunuid"]
+        if self._deaths:
+            # Where a worker has died, the next one runs each case in its turn: then it is known which one it was.
+            node.workerinput["memeval_in_turn"] = True
         # Workers write the databases to keep themselves, so they have to know where.
         if settings_of(self.config).keep_db:
             node.workerinput["memeval_databases"] = str(self.recorder.databases_folder)
@@ -113,6 +120,8 @@ class Controller:
             if self.budget is not None:
                 self.budget.check(self.recorder)
             self._progress()
+        if getattr(report, "memeval_again", False):
+            _forget_in_junit(self.config, report)
         if getattr(report, "memeval_crash", False):
             # The item's end never came: reporters that wait for it, such as the HTML one, get it here.
             self.config.hook.pytest_runtest_logreport(report=_teardown_after(report))
@@ -144,11 +153,18 @@ class Controller:
         known = self._recorder.selected if self._recorder is not None else {}
         if (crashitem not in known and crashitem not in self._collected) or report.outcome == "rerun":
             return
+        self._deaths += 1
+        if self._may_be_another(report) and _again(sched, crashitem):
+            report.outcome = "rerun"
+            report.memeval_again = True
+            self._suspects[crashitem] = str(report.longrepr)
+            return
         case_file, _, case_id = crashitem.partition("::")
         set_path = known.get(crashitem, case_file)
         case = self._case(crashitem, set_path)
         line = case.line if case is not None else 1
         message = str(report.longrepr)
+        self._suspects.pop(crashitem, None)
         report.when, report.duration = "setup", 0.0
         report.location = (case_file, line - 1, case_id)
         report.longrepr = f"{self._place(case_file)}:{line}: [worker] worker_crashed: {message}"
@@ -158,6 +174,21 @@ class Controller:
             self.recorder.add(self._crashed(crashitem, set_path, case, message))
         except OSError as error:
             self._report_trouble(error)
+
+    def _charge_suspects(self) -> None:
+        """Cases that were to run again after a worker's death and never came to it: errors, not merely cases not run."""
+        recorder = self.recorder
+        for node_id, message in self._suspects.items():
+            if node_id not in recorder.results:
+                recorder.crashed += 1
+                set_path = recorder.selected.get(node_id, node_id.partition("::")[0])
+                case = self._case(node_id, set_path)
+                recorder.add(self._crashed(node_id, set_path, case, message))
+
+    def _may_be_another(self, report: Any) -> bool:
+        """Whether the worker had more cases in flight than the one at hand, which need not be the one that killed it."""
+        given = getattr(report.node, "workerinput", {})
+        return settings_of(self.config).concurrency > 1 and not given.get("memeval_in_turn", False)
 
     def _case(self, node_id: str, set_path: str) -> EvalCase | None:
         """The case of an item that left no word itself; its file is loaded here for that."""
@@ -243,6 +274,7 @@ class Controller:
             # No case of the file had its say, yet its gates count.
             self._case_set(set_path)
         try:
+            self._charge_suspects()
             notes = self.budget.notes(recorder) if self.budget is not None else ()
             report = recorder.finish(aborted=self._aborted(session), selected=self._only_failed(), notes=notes)
         except OSError as error:
@@ -250,7 +282,7 @@ class Controller:
             report = recorder.report
         if report is not None:
             _add_suite_properties(self.config, report)
-        if recorder.crashed:
+        if self._deaths:
             from pytest_memeval.harness import remove_scratch
 
             remove_scratch(self._run_uid)
@@ -347,3 +379,22 @@ def _shown(path: Path, base: Path) -> str:
         return str(path.relative_to(base))
     except ValueError:
         return str(path)
+
+
+def _again(sched: Any, node_id: str) -> bool:
+    """Have the item run once more; False for a scheduler that cannot."""
+    try:
+        sched.mark_test_pending(node_id)
+    except NotImplementedError:
+        return False
+    return True
+
+
+def _forget_in_junit(config: pytest.Config, report: Any) -> None:
+    """An attempt that is made again has no end, and would stay in the XML as a test without a name."""
+    for plugin in config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "LogXML":
+            for key, reporter in list(plugin.node_reporters.items()):
+                if key[1] is report.node and reporter in plugin.node_reporters_ordered:
+                    plugin.node_reporters_ordered.remove(reporter)
+                    del plugin.node_reporters[key]

@@ -176,7 +176,9 @@ def _can_prepare(config: pytest.Config, settings: Settings) -> bool:
     """Whether cases may run before their turn: not under a debugger, nor where nothing is run at all."""
     option = config.option
     alone = ("usepdb", "trace", "collectonly", "setuponly", "setupplan", "setupshow")
-    return settings.concurrency > 1 and not settings.plan and not any(getattr(option, name, False) for name in alone)
+    if getattr(config, "workerinput", {}).get("memeval_in_turn", False) or settings.plan:
+        return False
+    return settings.concurrency > 1 and not any(getattr(option, name, False) for name in alone)
 
 
 def _recorder(config: pytest.Config) -> Recorder:
@@ -272,6 +274,8 @@ def matches_files(config: pytest.Config, path: Path) -> bool:
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     """With ``-v``, a passed case shows its main figure."""
+    if getattr(report, "memeval_again", False):
+        return "rerun", "R", "RERUN"
     main = getattr(report, "memeval_main", None)
     if main is None or report.when != "call" or not report.passed or hasattr(report, "wasxfail"):
         return None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
-
 from plugin_project import MODES, case, good_cases
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ def test_what_a_case_prints_and_logs_is_shown_with_its_own_item(waiting: Waiting
 def test_durations_are_the_cases_own_work(waiting: Waiting) -> None:
     waiting.project.cases(good_cases(8))
     waiting.run("--junitxml", "junit.xml")[0].assert_outcomes(passed=8)
-    tests = ElementTree.parse(waiting.project.path / "junit.xml").iter("testcase")  # noqa: S314 - written by pytest
+    tests = ElementTree.parse(waiting.project.path / "junit.xml").iter("testcase")
     assert all(0.15 < float(test.attrib["time"]) < 1.5 for test in tests)
     entries = waiting.project.report()["per_case"]
     assert all(entry["duration_seconds"] > 0.15 for entry in entries)

@@ -80,7 +80,7 @@ def test_the_case_of_a_worker_that_dies_is_errored_and_the_rest_goes_on(project:
     assert report["run_notes"] == ["1 worker process(es) crashed"]
     assert sorted(project.journal()) == sorted(entry["node_id"] for entry in report["per_case"])
     cases = junit(project)
-    assert len(cases) == 7
+    assert sorted(cases) == sorted(project.outcomes())
     assert cases["dead"].find("error") is not None
     page = (project.path / "r.html").read_text(encoding="utf-8")
     assert page.count("cases/v001.yaml::dead") >= 1
@@ -108,7 +108,8 @@ def test_many_crashes_end_the_run_early_and_the_report_says_so(project: Project)
     assert report["counts"]["not_run"] > 0
     assert report["counts"]["total"] == 26
     assert report["summary"]["passed_p0"] is False
-    assert len(junit(project)) == len(report["per_case"])
+    # A case whose worker died, and that never came to its second turn, is an error in our report alone.
+    assert len(junit(project)) <= len(report["per_case"])
 
 
 def test_what_a_dead_worker_left_behind_is_removed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,6 +240,8 @@ def test_an_interrupt_ends_the_run_at_once_and_keeps_what_there_is(
         "-pno:hypothesispytest",
         "--memeval-output",
         "out",
+        "--memeval-concurrency",
+        "1",  # so that the first cases are over when the sleeping one begins
         *mode,
     ]
     process = subprocess.Popen(
