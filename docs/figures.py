@@ -1,4 +1,4 @@
-"""Prints the table of docs/case-set.md: both prompt versions and a baseline on both parts of the shipped set.
+"""Prints the tables of docs/case-set.md: both prompt versions, recorded answers and the offline model, and a baseline.
 
 Run from the repository's root: ``python docs/figures.py``.
 """
@@ -29,9 +29,14 @@ METRICS = (
     "inject.pipeline_coverage",
 )
 ARMS = {
-    "v001": ("--memeval-prompt-version", "v001"),
-    "v002": ("--memeval-prompt-version", "v002"),
-    "majority label": ("--memeval-prompt-version", "v002", "--memeval-engine", "majority:MajorityEngine"),
+    "recorded v001": ("--memeval-prompt-version", "v001", "--memeval-llm", "recorded"),
+    "recorded v002": ("--memeval-prompt-version", "v002", "--memeval-llm", "recorded"),
+    "embedded v001": ("--memeval-prompt-version", "v001", "--memeval-llm", "embedded"),
+    "embedded v002": ("--memeval-prompt-version", "v002", "--memeval-llm", "embedded"),
+    "majority label": (
+        *("--memeval-prompt-version", "v002", "--memeval-llm", "embedded"),
+        *("--memeval-engine", "majority:MajorityEngine"),
+    ),
 }
 PARTS = {"development": "not holdout", "held out": "holdout"}
 
@@ -39,7 +44,7 @@ PARTS = {"development": "not holdout", "held out": "holdout"}
 def run(arm: str, part: str, folder: Path) -> dict[str, Any]:
     """One run's report."""
     target = folder / f"{arm}-{part}".replace(" ", "-")
-    command = [sys.executable, "-m", "pytest", "cases/v001.yaml", "-q", "-m", PARTS[part], "--memeval-llm", "embedded"]
+    command = [sys.executable, "-m", "pytest", "cases/v001.yaml", "-q", "-m", PARTS[part]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "docs")}
     subprocess.run(
         [*command, "--memeval-no-gate", "--memeval-output", str(target), *ARMS[arm]],
