@@ -176,7 +176,7 @@ class Controller:
             self._report_trouble(error)
 
     def _charge_suspects(self) -> None:
-        """Cases that were to run again after a worker's death and never came to it: errors, not merely cases not run."""
+        """Cases that were to run again after a worker's death and never came to it: errors, not just not run."""
         recorder = self.recorder
         for node_id, message in self._suspects.items():
             if node_id not in recorder.results:
@@ -186,7 +186,7 @@ class Controller:
                 recorder.add(self._crashed(node_id, set_path, case, message))
 
     def _may_be_another(self, report: Any) -> bool:
-        """Whether the worker had more cases in flight than the one at hand, which need not be the one that killed it."""
+        """Whether the worker had other cases in flight, of which one may have killed it."""
         given = getattr(report.node, "workerinput", {})
         return settings_of(self.config).concurrency > 1 and not given.get("memeval_in_turn", False)
 

@@ -93,15 +93,18 @@ class _Summary:
             yield from self._calls()
 
     def _calls(self) -> Iterator[Line]:
-        yield usage_text(self._report["usage"], self._lang), PLAIN
         calls = self._report["timings"].get("calls", {})
+        asked = bool(calls.get("attempts")) or self._verbosity > 0
+        if asked or self._report["usage"]["input_tokens"] is not None:
+            yield usage_text(self._report["usage"], self._lang), PLAIN
         if "retries" not in calls or is_embedded(self._report["model"]):
             return
         spent = calls["spent_usd"]
         cost = self._("spent", cost=f"{spent:.4f}") if spent is not None else ""
         sent = {name: calls[name] for name in ("attempts", "retries", "cached")}
         yield self._("calls_line", spent=cost, **sent), PLAIN
-        for row in stage_rows(self._report):
+        # Answers that were all there already took no time worth showing.
+        for row in stage_rows(self._report) if asked else ():
             p50, p95 = (seconds_text(row[name]) for name in ("latency_p50", "latency_p95"))
             counts = {name: row[name] for name in ("stage", "calls", "failed")}
             yield self._("stage_line", p50=p50, p95=p95, **counts), PLAIN

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plugin_project import Project
 
 #: An asynchronous engine that waits, notes when it worked, prints and logs.
-ENGINE = '''
+ENGINE = """
 import asyncio
 import json
 import logging
@@ -62,7 +62,7 @@ class BlockingEngine(WaitingEngine):
         time.sleep(WAIT)
         note(case=ctx.case_id, at="end", time=time.time())
         return []
-'''
+"""
 
 CONFTEST = """
 import pytest
@@ -248,7 +248,9 @@ def test_a_case_that_is_skipped_is_not_prepared(waiting: Waiting) -> None:
 
 
 def test_time_limits_hold_for_prepared_cases(waiting: Waiting) -> None:
-    waiting.project.cases([*good_cases(2), case("slow", "hang", truth=[("identity", "x")], timeout=1), *good_cases(4)[2:]])
+    waiting.project.cases(
+        [*good_cases(2), case("slow", "hang", truth=[("identity", "x")], timeout=1), *good_cases(4)[2:]]
+    )
     result, seconds = waiting.run()
     result.assert_outcomes(passed=4, errors=1)
     assert seconds < 20
