@@ -176,7 +176,7 @@ class Prefetcher:
     # -- the window --------------------------------------------------------------------------------------------
 
     def _fill(self, item: pytest.Item) -> None:
-        if self._over or (self._costs and max(self._costs) < WORTH_SECONDS):
+        if self._over or (self._costs and sorted(self._costs)[len(self._costs) // 2] < WORTH_SECONDS):
             return
         depth = self._ahead.limit * (1 if self._careful else DEPTH)
         for upcoming in self._upcoming(item):

@@ -108,7 +108,7 @@ def test_replay_opens_no_socket_and_a_miss_says_what_to_do(rig: Rig, monkeypatch
     assert rig.ask("replay", "a")[0].text == "a #1"
     with pytest.raises(NotRecorded) as caught:
         rig.ask("replay", "b")
-    for words in ("l1_extraction", "m on lab", "--memeval-llm openai", "--memeval-cache batch"):
+    for words in ("l1_extraction", "m on lab", "--memeval-cache auto", "--memeval-cache batch"):
         assert words in str(caught.value)
     with pytest.raises(NotRecorded, match=r"trial 2"):
         rig.ask("replay", "a", trial=2)

@@ -124,7 +124,8 @@ def test_a_case_that_gets_lost_between_processes_fails_the_run(project: Project,
     counts = project.report()["counts"]
     assert counts["not_run"] > 0, result.stdout.str()
     assert counts["total"] == 4
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    # xdist itself may notice, and ends with an internal error then.
+    assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERNAL_ERROR)
 
 
 @MODES

@@ -275,7 +275,7 @@ def test_registry_templates_and_prompts_are_at_hand(project: Project) -> None:
 
 def test_a_stage_without_labels_runs_for_a_test_that_asks_for_it(project: Project) -> None:
     project.write(
-        "test_stages.py",
+        "test_asked_stages.py",
         """
         import pytest
         from pytest_memeval.cases.models import EvalCase
@@ -300,7 +300,7 @@ def test_a_stage_without_labels_runs_for_a_test_that_asks_for_it(project: Projec
             pass
         """,
     )
-    result = project.run("test_stages.py")
+    result = project.run("test_asked_stages.py")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*inject* unsupported: the case names no mode to inject*"])
 
