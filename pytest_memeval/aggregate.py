@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_memeval.case_counts import PRODUCTS, count_section, count_stage, matches, one_per_case
+from pytest_memeval.case_counts import PRODUCTS, count_section, count_stage, is_cut_off, matches, one_per_case
 from pytest_memeval.metrics.catalog import AT_K, METRICS, SECTION_STAGES, SECTIONS, MetricSpec, metrics_of
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.stats import ClusterBootstrap, Estimate, Ratio
@@ -138,6 +138,8 @@ def _gather(section: str, records: Sequence[CaseResult], only: frozenset[str] | 
             if name.startswith("_") or (only is not None and name not in only):
                 continue
             if unscored and stages.get(_base_name(name)) in unscored:
+                continue
+            if is_cut_off(record, section, _base_name(name)):
                 continue
             finite = _finite(pair)
             if finite is None:

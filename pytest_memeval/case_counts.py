@@ -27,6 +27,14 @@ LABELLED: tuple[str, ...] = ("scored", "errored", "skipped", "unsupported", "uns
 PRODUCTS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "l2.profile_quality": ("_profile_l1_f1", "_profile_hit_rate", ("l1", "template")),
 }
+#: Metric → the stages that it builds on besides its own. They need not be selected or labelled, but where one of them
+#: failed, the case is lost to the metric: injection of the pipeline's memories, in a case whose pipeline broke.
+BUILT_ON: Mapping[str, tuple[str, ...]] = {
+    "inject.pipeline_hit_rate": ("l1", "l15"),
+    "inject.pipeline_coverage": ("l1", "l15"),
+}
+#: Statuses of a stage that failed, labelled or not.
+FAILED: tuple[str, ...] = ("errored", "void", "ran_errored")
 
 
 def one_per_case(records: Iterable[CaseResult]) -> list[CaseResult]:
@@ -64,6 +72,25 @@ def stages_category(record: CaseResult, stages: Sequence[str]) -> str:
         return own
     others = [stage_category(record, stage) for stage in stages[:-1]]
     return next((category for category in others if category != "scored"), "scored")
+
+
+def is_cut_off(record: CaseResult, section: str, metric: str) -> bool:
+    """Whether a stage that the metric builds on failed in this case."""
+    return any(record.stages.get(stage) in FAILED for stage in BUILT_ON.get(f"{section}.{metric}", ()))
+
+
+def metric_category(record: CaseResult, section: str, metric: str) -> str:
+    """What a case counts as for a metric: as at its stages, but errored where a stage that it builds on failed."""
+    category = stages_category(record, metric_stages(section, metric))
+    return "errored" if category == "scored" and is_cut_off(record, section, metric) else category
+
+
+def count_metric(records: Iterable[CaseResult], section: str, metric: str) -> dict[str, int]:
+    """How many cases were scored, errored, skipped … for a metric that belongs to stages."""
+    counts = dict.fromkeys(CATEGORIES, 0)
+    for record in records:
+        counts[metric_category(record, section, metric)] += 1
+    return counts
 
 
 def count_stage(records: Iterable[CaseResult], stages: Sequence[str]) -> dict[str, int]:

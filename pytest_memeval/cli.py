@@ -213,6 +213,10 @@ def _rescore(arguments: argparse.Namespace) -> int:
         raise DocumentError(problems)
     again, _ = rescore_report(report, sets, change)
     target = arguments.output or folder / "rescored"
+    if target.resolve() == folder.resolve():
+        raise ReportError(
+            f"{target} is the run itself: its own report would be lost. Name another folder with --output."
+        )
     calls = folder / "calls.jsonl.gz"
     write_reports(target, again, read_calls(calls).values() if calls.exists() else (), arguments.lang)
     for text, _ in summary_lines(again, arguments.lang, folder=str(target)):

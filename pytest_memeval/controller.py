@@ -39,6 +39,8 @@ class Controller:
         self._suspects: dict[str, str] = {}
         self._progress_at = time.monotonic()
         self._collected: set[str] = set()
+        #: Case files that could not be read → the first thing that is wrong.
+        self._broken: dict[str, str] = {}
         #: Whether somebody, or pytest itself, stopped the run.
         self._interrupted = False
         #: Workers of this machine → process id, so that an interrupt can be handed on.
@@ -60,6 +62,11 @@ class Controller:
         return self._recorder
 
     # -- collection --------------------------------------------------------------------------------------------
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        problem: str | None = getattr(report, "memeval_broken", None)
+        if problem is not None:
+            self._broken[report.nodeid] = problem
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         cases = {item.nodeid: file.nodeid for item in session.items if (file := getattr(item, "case_file", None))}
@@ -276,7 +283,12 @@ class Controller:
         try:
             self._charge_suspects()
             notes = self.budget.notes(recorder) if self.budget is not None else ()
-            report = recorder.finish(aborted=self._aborted(session), selected=self._only_failed(), notes=notes)
+            report = recorder.finish(
+                aborted=self._aborted(session),
+                selected=self._only_failed(),
+                notes=notes,
+                broken=self._broken.items(),
+            )
         except OSError as error:
             self._report_trouble(error)
             report = recorder.report

@@ -195,7 +195,7 @@ class StageExecutor:
         if not self._chained:
             return memories
         stored = {memory.id: memory for memory in self._case.existing_memories}
-        decisions = decisions_by_memory(self._outputs.l15 or ())
+        decisions = decisions_by_memory(self._case, memories, self._outputs.l15 or ())
         live: dict[str | int, Memory] = {}
         for index, memory in enumerate(memories):
             decision = decisions.get(index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import traceback
 from functools import cache
@@ -13,6 +14,8 @@ from pytest_memeval.llm.redaction import redact
 from pytest_memeval.outputs import OutputError
 from pytest_memeval.results import CaseError
 
+#: Where an object lies in memory, as its repr says: different in every run.
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 _PACKAGE = str(Path(__file__).parent)
 
 
@@ -25,7 +28,12 @@ def case_error(stage: str, error: BaseException) -> CaseError:
         kind, text = "bad_output", str(error)
     else:
         kind, text = "engine_exception", describe_exception(error)
-    return CaseError(stage, kind, redact(text) + (f" (and {others} more)" if others else ""))
+    return CaseError(stage, kind, redact(without_addresses(text)) + (f" (and {others} more)" if others else ""))
+
+
+def without_addresses(text: str) -> str:
+    """The text with ``at 0x…`` for the addresses of objects, so that equal runs say the same."""
+    return _ADDRESS.sub("at 0x…", text)
 
 
 def _first_of_group(error: BaseException) -> tuple[BaseException, int]:

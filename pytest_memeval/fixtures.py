@@ -496,9 +496,20 @@ def memeval_measured(request: pytest.FixtureRequest, memeval_run: CaseRun) -> Me
 
 
 def all_measured(node: Any, run: CaseRun) -> Measured:
-    """Raises StageFailure, with everything that went wrong, when a stage could not be measured."""
+    """Raises StageFailure, with everything that went wrong, when a stage could not be measured.
+
+    A case item of which nothing can be scored is skipped, unless thresholds of its own ask for a figure.
+    """
+    if _is_case_item(node) and not run.supported:
+        from pytest_memeval.stages import why_no_stage
+
+        raise StageFailure(why_no_stage(run.engine), kind="no_stage")
     place = node.place if _is_case_item(node) else node.nodeid
     errors = run.errors
     if errors:
         raise StageFailure("\n".join(f"{place}: [{error.stage}] {error.kind}: {error.message}" for error in errors))
+    if _is_case_item(node):
+        idle = run.why_idle
+        if idle is not None and not run.missed():
+            raise pytest.skip.Exception(idle, _use_item_location=True)
     return Measured(place, run)

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_memeval.aggregate import aggregate_metric, aggregate_sections, flat_value
 from pytest_memeval.case_counts import (
     LABELLED,
-    count_stage,
+    count_metric,
     matches,
     metric_stages,
     one_per_case,
@@ -186,7 +186,7 @@ class _Scope:
                 return _Finding(absent, "stage_unsupported", {"stage": stage})
         if not stages or self._run.partial == "aborted":
             return None
-        counts = count_stage(records, stages)
+        counts = count_metric(records, gate.path.section, gate.path.metric)
         labelled = sum(counts[name] for name in LABELLED)
         if labelled == 0 and not self._missing_here():
             chosen = self._run.partial == "selected"
@@ -200,11 +200,15 @@ class _Scope:
         return None
 
     def _complete(self, gate: Gate) -> _Finding | None:
-        """Whether the run got to its end; only P0 gates mind."""
+        """Whether the run got to its end, over all of its files; only P0 gates mind."""
         if gate.level != "P0":
             return None
         if self._run.partial == "aborted":
             return _Finding(UNMEASURED, "aborted", {})
+        if self._run.broken_files:
+            return _Finding(
+                UNMEASURED, "broken_files", {"files": ", ".join(path for path, _ in self._run.broken_files)}
+            )
         if self._run.not_run:
             return _Finding(UNMEASURED, "not_run", {"missing": len(self._run.not_run), "here": self._missing_here()})
         return None
@@ -215,7 +219,7 @@ class _Scope:
         """Whether the value stands."""
         stages = metric_stages(path.section, path.metric)
         if stages:
-            counts = count_stage(records, stages)
+            counts = count_metric(records, path.section, path.metric)
             scored, errored, skipped = counts["scored"], counts["errored"], counts["skipped"]
             if skipped and not scored and not errored:
                 return _Finding(UNMEASURED, "all_skipped", {"skipped": skipped, "stage": stages[-1]})

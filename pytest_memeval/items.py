@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
     from pytest_memeval.metrics.sections import SectionRecord
 
+_PROBLEM_COUNT = re.compile(r"\d+ problems in ")
 #: Stages that have a fixture.
 FIXTURE_STAGES: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject")
 TAGS = pytest.StashKey[set[str]]()
@@ -82,6 +84,11 @@ class CaseFile(pytest.File):
             raise self.CollectError(f"{self._shown(self.path)}: {error}") from None
         if case_set.problems:
             raise self.CollectError(self._listing(case_set.problems))
+        if case_set.registry is not None:
+            try:
+                self.harness.settings.check_keys(case_set.registry, own_gates=case_set.meta.gates is not None)
+            except ValueError as error:
+                raise self.CollectError(f"{self._shown(self.path)}: {error}") from None
         self.case_set = case_set
         self.config.stash.setdefault(FILES, {})[self.nodeid] = case_set
         self._register_tags(case_set)
@@ -156,7 +163,9 @@ class CaseItem(pytest.Function):
         return parent
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        return self.path, self.case.line - 1, self.name
+        # pytest writes dots in this text as '::' where it ends the node id, and nobody could paste that back.
+        shown = self.name if "." not in self.name else f"case {self.name}"
+        return self.path, self.case.line - 1, shown
 
     @property
     def place(self) -> str:
@@ -190,6 +199,12 @@ def select_items(config: pytest.Config, items: list[pytest.Item]) -> None:
         config.hook.pytest_deselected(items=dropped)
 
 
+def _first_problem(listing: str) -> str:
+    """The first line of a file's problems that is more than their number."""
+    lines = listing.strip().splitlines() or ["?"]
+    return lines[1] if len(lines) > 1 and _PROBLEM_COUNT.match(lines[0]) else lines[0]
+
+
 class CaseHooks:
     """Turns what happens to an item into its record, in whichever process the item runs."""
 
@@ -201,6 +216,16 @@ class CaseHooks:
         self._skipped = False
         self._shown: tuple[object, list[tuple[str, float]]] = (None, [])
         self._last_meta: tuple[object, ...] = ()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        report = yield
+        if report.failed and isinstance(collector, CaseFile):
+            # xdist hands such attributes on: the controller tells of the file in the report.
+            report.memeval_broken = _first_problem(report.longreprtext)  # type: ignore[attr-defined]
+        return report
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._selected = {item.nodeid: owner for item in session.items if (owner := self._set_of(item)) is not None}

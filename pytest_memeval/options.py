@@ -108,5 +108,3 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("expect", "thresholds that every case has by default", kind="list", flag=False),
 )
-
-BY_DEST = {option.dest: option for option in OPTIONS}

@@ -23,8 +23,8 @@ SHARED_OPTIONS = {
     "slow": "run evaluation cases tagged slow",
     "integration": "run evaluation cases tagged integration (real models)",
 }
-#: A case file that brings prompts of its own, in either style of YAML.
-OWN_PROMPTS = re.compile(r"""(?m)(^|[{,])\s*["']?prompts["']?\s*:""")
+#: A case file that brings prompts or a registry of its own, in either style of YAML.
+OWN = {key: re.compile(rf"""(?m)(^|[{{,])\s*["']?{key}["']?\s*:""") for key in ("prompts", "registry")}
 SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl"})
 
 SETTINGS = pytest.StashKey["Settings"]()
@@ -206,6 +206,7 @@ def check_options(config: pytest.Config) -> None:
             load_predictions(settings.predictions)
         if settings.prompts is not None or settings.prompt_version is not None:
             _check_prompts(config, settings)
+        _check_keys(config, settings)
     except (SettingsError, DocumentError) as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -216,19 +217,40 @@ def _check_prompts(config: pytest.Config, settings: Settings) -> None:
         settings.resolve_prompts(store)
     except ValueError as error:
         # A case file with prompts of its own may well have the version; it is checked when it is collected.
-        if not _names_own_prompts(config):
+        if not _names_own(config, "prompts"):
             raise pytest.UsageError(f"{settings.where('prompt_version')}: {error}") from None
 
 
-def _names_own_prompts(config: pytest.Config) -> bool:
+def _check_keys(config: pytest.Config, settings: Settings) -> None:
+    from pytest_memeval.metrics.catalog import METRICS
+    from pytest_memeval.settings import SettingsError
+
+    paths = [gate.path for origin in ("command line", "ini") for gate in settings.gates_from(origin)]
+    paths += [threshold.path for threshold in settings.default_expectations]
+    if not any(path.base in METRICS and METRICS[path.base].keys == "dimension" for path in paths):
+        return
+    try:
+        settings.check_keys(settings.load_registry())
+    except SettingsError:
+        # A case file with a registry of its own may know the dimension; it is checked when it is collected.
+        if not _names_own(config, "registry"):
+            raise
+
+
+def _names_own(config: pytest.Config, key: str) -> bool:
+    """Whether a case file of the run seems to bring its own ``prompts`` or ``registry``."""
     from pytest_memeval.cases.loader import looks_like_case_file
 
     for argument in config.args:
         path = config.invocation_params.dir / argument.partition("::")[0]
-        files = path.rglob("*.y*ml") if path.is_dir() else [path]
+        files = path.rglob("*") if path.is_dir() else [path]
         for file in files:
-            ours = file.is_file() and (file == path or looks_like_case_file(file))
-            if ours and OWN_PROMPTS.search(file.read_text(encoding="utf-8", errors="replace")):
+            if file.suffix in (".yaml", ".yml"):
+                likely = looks_like_case_file(file)
+            else:
+                likely = file.suffix in SUFFIXES and matches_files(config, file)
+            ours = file.is_file() and (file == path or likely)
+            if ours and OWN[key].search(file.read_text(encoding="utf-8", errors="replace")):
                 return True
     return False
 

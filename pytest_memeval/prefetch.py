@@ -18,6 +18,7 @@ import pytest
 
 from pytest_memeval.ahead import Ahead, Prepared
 from pytest_memeval.direct import OWN
+from pytest_memeval.engine.protocol import STAGE_METHODS
 from pytest_memeval.fixtures import prepare_run, prompts_of, registry_of, templates_of
 from pytest_memeval.items import CaseItem
 from pytest_memeval.routing import Router
@@ -41,6 +42,16 @@ def _of_project(function: Any, config: pytest.Config) -> bool:
         return True
     path = Path(code.co_filename)
     return config.rootpath in path.parents and "site-packages" not in path.parts
+
+
+def can_overlap(engine: object) -> bool:
+    """Whether several cases may be in the engine at once: what its ``concurrent`` says. Without a word of it, plain
+    methods may not, since they would run in several threads at once and an engine may keep its state in itself."""
+    declared = getattr(engine, "concurrent", None)
+    if declared is not None:
+        return bool(declared)
+    methods = (getattr(engine, name, None) for name in ("load", "normalize", *STAGE_METHODS.values()))
+    return all(inspect.iscoroutinefunction(method) for method in methods if callable(method))
 
 
 class Prefetcher:
@@ -186,7 +197,7 @@ class Prefetcher:
                 continue
             assert isinstance(upcoming, CaseItem)
             known = self._known.get(self._definitions(upcoming))
-            if known is None or not getattr(known[0], "concurrent", True):
+            if known is None or not can_overlap(known[0]):
                 # Its engine is made when its first item is set up; until then nothing behind it is touched.
                 return
             self._start(upcoming, *known)

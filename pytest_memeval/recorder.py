@@ -140,10 +140,18 @@ class Recorder:
         reduced = any(chosen.get(path, 0) < info.cases for path, info in self.sets.items())
         return "selected" if reduced else None
 
-    def finish(self, *, aborted: bool, selected: bool = False, notes: Iterable[str] = ()) -> dict[str, Any] | None:
+    def finish(
+        self,
+        *,
+        aborted: bool,
+        selected: bool = False,
+        notes: Iterable[str] = (),
+        broken: Iterable[tuple[str, str]] = (),
+    ) -> dict[str, Any] | None:
         """Evaluate, write every file and return the report; ``None`` where no case has a result and none was selected.
 
-        ``aborted`` and ``selected`` say what :meth:`partial` cannot see by itself.
+        ``aborted`` and ``selected`` say what :meth:`partial` cannot see by itself; ``broken`` are the case files that
+        could not be read, each with what is wrong.
         """
         if not self.results and not self.selected:
             return None
@@ -157,7 +165,10 @@ class Recorder:
         records = list(self.results.values())
         spare_collector(len(records))
         sets = [self.sets[path] for path in sorted(self.sets)]
-        run = self.run_info(partial=self.partial(aborted=aborted, selected=selected), notes=tuple(notes))
+        run = replace(
+            self.run_info(partial=self.partial(aborted=aborted, selected=selected), notes=tuple(notes)),
+            broken_files=tuple(sorted(broken)),
+        )
         self.report = build_report(run, sets, records, report_text=self.settings.report_text)
         if self.results:
             write_reports(

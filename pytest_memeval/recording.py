@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_memeval.failures import without_addresses
 from pytest_memeval.llm.protocol import ChatModel, ChatModelError, ChatReply
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.llm.sync import SyncCompletion
@@ -104,11 +105,11 @@ class StageChatModel(SyncCompletion):
 def _failed(record: CallRecord, error: BaseException, seconds: float) -> CallRecord:
     """A call that failed may have cost tokens all the same."""
     if not isinstance(error, ChatModelError):
-        text = redact(f"{type(error).__name__}: {error}".rstrip(": "))
+        text = redact(without_addresses(f"{type(error).__name__}: {error}".rstrip(": ")))
         return replace(record, error=text, latency=seconds)
     return replace(
         record,
-        error=redact(f"{error.kind}: {error}"),
+        error=redact(without_addresses(f"{error.kind}: {error}")),
         model=error.model,
         input_tokens=error.usage.input_tokens,
         output_tokens=error.usage.output_tokens,

@@ -111,7 +111,8 @@ def _notes(*, in_code: int, gone: int, changed: int, added: int) -> list[str]:
 def rescore_case(record: CaseResult, case: EvalCase, change: Rescoring, run: RunInfo) -> CaseResult:
     """One case with its stored outputs and today's labels. A stage that has labels now and of which the run kept no
     output is errored: it cannot be told from the record. So is a case whose labels are now invalid."""
-    if record.outcome == "skipped":
+    was_idle = record.outcome == "skipped" and bool(record.stages) and "skipped" not in record.stages.values()
+    if record.outcome == "skipped" and not was_idle:
         return record
     described = replace(
         record,
@@ -133,7 +134,7 @@ def rescore_case(record: CaseResult, case: EvalCase, change: Rescoring, run: Run
     optional = [one for one in default_expectations(case, change.expect) if one not in case.expect]
     return replace(
         described,
-        outcome="errored" if errors else "scored",
+        outcome="errored" if errors else "skipped" if was_idle and "scored" not in status.values() else "scored",
         stages=status,
         sections=sections,
         errors=errors,

@@ -215,6 +215,8 @@ class RunInfo:
     max_error_rate: float = 0.0
     partial: str | None = None
     not_run: tuple[tuple[str, str], ...] = ()
+    #: Case files that could not be read, each with the first thing that is wrong with it.
+    broken_files: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from pytest_memeval.scoring import (
     expectations_of,
     missed_expectations,
 )
-from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, truth_stages
+from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, truth_stages, why_idle
 from pytest_memeval.values import DISTILL_STAGES
 
 if TYPE_CHECKING:
@@ -343,6 +343,12 @@ class CaseRun:
         return status
 
     @property
+    def why_idle(self) -> str | None:
+        """Why nothing of the case can be scored, in a sentence; ``None`` where something can."""
+        name = str(getattr(self.engine, "name", type(self.engine).__name__))
+        return why_idle(self.plan, self.supported, engine=name, chained=self.settings.chained)
+
+    @property
     def measured(self) -> tuple[str, ...]:
         """The scored stages that have a result."""
         found = ((stage, self.results.get(stage)) for stage in self.plan.scored)
@@ -381,8 +387,10 @@ class CaseRun:
     ) -> CaseResult:
         """Everything recorded of the case, as far as it got."""
         errors = (*self.errors, *extra_errors)
-        status = self.statuses(cut_short=bool(errors) or skipped)
-        if skipped:
+        # A case that was skipped because there is nothing to score in it still tells why of each stage.
+        touched = skipped and self.why_idle is None
+        status = self.statuses(cut_short=bool(errors) or touched)
+        if touched:
             status = {stage: "skipped" if stage in self.plan.scored else why for stage, why in status.items()}
         return CaseResult(
             node_id=node_id,

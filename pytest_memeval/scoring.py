@@ -11,14 +11,14 @@ from pytest_memeval.case_counts import metric_stages
 from pytest_memeval.metrics.inject import compute_inject, inject_section
 from pytest_memeval.metrics.l1 import L1Metrics, compute_l1
 from pytest_memeval.metrics.l2 import compute_scenes, compute_sections, l2_section
-from pytest_memeval.metrics.l15 import compute_l15
+from pytest_memeval.metrics.l15 import compute_l15, decisions_that_count
 from pytest_memeval.metrics.matching import Matcher, SimilarityMatcher
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.thresholds import MetricPath, Threshold
 from pytest_memeval.outputs import Outputs
 from pytest_memeval.report.numbers import number_text, value_text
 from pytest_memeval.stages import truth_stages
-from pytest_memeval.values import ACTIONS, Decision, Memory
+from pytest_memeval.values import Decision, Memory
 
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import EvalCase
@@ -91,13 +91,32 @@ def live_content(memory: Memory, decision: Decision | None) -> str:
     return decision.merged_content
 
 
-def decisions_by_memory(decisions: Iterable[Decision]) -> dict[int, Decision]:
-    """Memory index → the decision that counts: the first with a known action, else the first."""
-    chosen: dict[int, Decision] = {}
-    for decision in decisions:
-        before = chosen.get(decision.memory_index)
-        if before is None or (before.action not in ACTIONS and decision.action in ACTIONS):
-            chosen[decision.memory_index] = decision
+def valid_targets(case: EvalCase, new_memories: Iterable[Memory]) -> set[str] | None:
+    """What a decision may name: stored memories, by id or content, and the other new ones (by content, without an id).
+    ``None`` where a stored memory's id is not known."""
+    if any(memory.id is None for memory in case.existing_memories):
+        return None
+    stored = {name for memory in case.existing_memories for name in (memory.id, memory.content) if name is not None}
+    return stored | {memory.content if memory.id is None else memory.id for memory in new_memories}
+
+
+def decisions_by_memory(
+    case: EvalCase, new_memories: Sequence[Memory], decisions: Iterable[Decision]
+) -> dict[int, Decision]:
+    """Memory index → the decision by which the memory lives on: the one that counts for the figures of ``l15`` too.
+
+    Of a memory without one and without an id of its own, a decision that does not count still tells the id it got.
+    """
+    given = list(decisions)
+    chosen, _ = decisions_that_count(
+        given, valid_target_ids=valid_targets(case, new_memories), memory_count=len(new_memories)
+    )
+    for decision in given:
+        index = decision.memory_index
+        if index in chosen or decision.result_id is None or not 0 <= index < len(new_memories):
+            continue
+        if new_memories[index].id is None:
+            chosen[index] = Decision(index, "store", result_id=decision.result_id)
     return chosen
 
 
@@ -108,6 +127,7 @@ class CaseScorer:
         self.case = case
         self.outputs = outputs
         self.options = options
+        self._decided: tuple[object, object, Mapping[int, Decision]] | None = None
 
     @cached_property
     def l1(self) -> L1Metrics | None:
@@ -176,7 +196,15 @@ class CaseScorer:
         place = self.reached.get(index)
         if place is None or self.outputs.l1 is None:
             return None, None
-        return self.outputs.l1[place], decisions_by_memory(self.outputs.l15 or ()).get(place)
+        return self.outputs.l1[place], self._decisions.get(place)
+
+    @property
+    def _decisions(self) -> Mapping[int, Decision]:
+        """The decisions that count, by the memory that they are about. Kept for the outputs they were read from."""
+        l1, l15 = self.outputs.l1, self.outputs.l15
+        if self._decided is None or self._decided[0] is not l1 or self._decided[1] is not l15:
+            self._decided = l1, l15, decisions_by_memory(self.case, l1 or (), l15 or ())
+        return self._decided[2]
 
     @property
     def _ids_given(self) -> set[str | None]:
@@ -201,7 +229,7 @@ class CaseScorer:
             [self._with_target_ids(decision) for decision in self.outputs.l15 or ()],
             reached=self.reached,
             bad_decisions=self._facts("bad_decision"),
-            valid_target_ids=self._valid_target_ids,
+            valid_target_ids=valid_targets(self.case, self._new_memories),
             memory_count=len(self._new_memories),
             matcher=self.options.matcher,
         )
@@ -211,16 +239,6 @@ class CaseScorer:
     def _new_memories(self) -> Sequence[Memory]:
         """What conflict resolution was given."""
         return (self.outputs.l1 or ()) if self.options.chained else self._labelled_memories
-
-    @property
-    def _valid_target_ids(self) -> set[str] | None:
-        """What a decision may name: stored memories, and the other new ones (by content, without an id). ``None`` where
-        a stored memory's id is not known."""
-        if any(memory.id is None for memory in self.case.existing_memories):
-            return None
-        return self._existing_ids | {
-            memory.content if memory.id is None else memory.id for memory in self._new_memories
-        }
 
     def _with_target_ids(self, decision: Decision) -> Decision:
         """An engine without ids names a stored memory by its content."""

@@ -68,6 +68,23 @@ class Settings:
     def default_expectations(self) -> tuple[Threshold, ...]:
         return parse_expectations(self.expect or ())
 
+    def check_keys(self, registry: Registry, *, own_gates: bool = False) -> None:
+        """Raise SettingsError for a gate or default threshold on a dimension that ``registry`` lacks.
+
+        ``own_gates`` says that the case set has gates of its own, so that the ini's do not count for it.
+        """
+        from pytest_memeval.metrics.thresholds import ThresholdError, check_key
+
+        given = [("--memeval-gate", gate.path) for gate in self.gates_from("command line")]
+        if not own_gates:
+            given += [("memeval_gate", gate.path) for gate in self.gates_from("ini")]
+        given += [("memeval_expect", threshold.path) for threshold in self.default_expectations]
+        for where, path in given:
+            try:
+                check_key(path, registry.ids)
+            except ThresholdError as error:
+                raise SettingsError(f"{where}: {error}") from None
+
     def run_settings(self) -> RunSettings:
         from pytest_memeval.metrics.matching import build_matcher
         from pytest_memeval.runner import RunSettings
@@ -282,6 +299,14 @@ def _check(settings: Settings) -> None:
         path = values[name]
         if path is not None and not path.exists():
             refuse(name, f"{path} does not exist")
-    output = values["output"]
+    output, saved = values["output"], values["save_predictions"]
+    if saved is not None and values["predictions"] is not None and saved.resolve() == values["predictions"].resolve():
+        refuse("save-predictions", f"{saved} is the file that is being scored")
+    for name, target in (("output", output), ("save-predictions", saved and saved.parent)):
+        place = target
+        while place is not None and not place.exists() and place != place.parent:
+            place = place.parent
+        if place is not None and place.is_dir() and not os.access(place, os.W_OK):
+            refuse(name, f"{place} cannot be written to")
     if output is not None and output.exists() and not output.is_dir():
         refuse("output", f"{output} is a file, not a folder")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,9 @@ CHAIN: Mapping[str, tuple[str, ...]] = {
     "inject": ("l1", "l15"),
     "search": (),
 }
+
+#: The stages that a case's run carries out.
+MEASURED: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject")
 
 #: Other words for stages that options accept.
 STAGE_ALIASES: Mapping[str, str] = {"rrf": "search"}
@@ -128,3 +131,57 @@ def _measurable(stage: str, supported: Collection[str], *, can_load: bool, chain
     if stage in ("l2", "template") and not chained:
         return can_load
     return not (chained and stage in ("l15", "l2", "template") and "l1" not in supported)
+
+
+def why_idle(plan: StagePlan, supported: Collection[str], *, engine: str, chained: bool) -> str | None:
+    """Why not a single stage of the case can be scored, in a sentence; ``None`` where one can."""
+    if any(stage in MEASURED for stage in plan.scored):
+        return None
+    lacking = [
+        stage if stage not in supported else f"{_missing_for(stage, supported, chained=chained)} for {stage}"
+        for stage, why in plan.idle.items()
+        if why == "unsupported"
+    ]
+    unselected = [stage for stage, why in plan.idle.items() if why == "unselected"]
+    if lacking:
+        return f"nothing of this case can be measured: engine {engine} lacks {', '.join(lacking)}"
+    if unselected:
+        return f"nothing of this case was selected: it has labels for {', '.join(unselected)}"
+    if plan.scored:
+        return f"nothing measures stage {plan.scored[0]} of a case"
+    return "the case has labels for no stage"
+
+
+def _missing_for(stage: str, supported: Collection[str], *, chained: bool) -> str:
+    """What an engine that has the stage's own method still lacks to be measured there."""
+    return "l1" if chained and stage != "inject" and "l1" not in supported else "load"
+
+
+def why_no_stage(engine: object) -> str:
+    """What is wrong with an engine that supports no stage at all; names the nearest method where one is misspelt."""
+    text = f"engine {getattr(engine, 'name', type(engine).__name__)} supports none of the stages {', '.join(MEASURED)}"
+    declared = getattr(engine, "supported_stages", None)
+    if callable(declared):
+        return f"{text}: its supported_stages() gives {sorted(map(str, declared()))}"
+    from difflib import SequenceMatcher
+
+    from pytest_memeval.documents.problems import nearest
+    from pytest_memeval.engine.protocol import STAGE_METHODS
+
+    methods = tuple(STAGE_METHODS.values())
+    guesses = [(name, guess) for name in _public_callables(engine) if (guess := nearest(name, methods)) is not None]
+    if not guesses:
+        return f"{text}: it has none of the methods {', '.join(methods)}"
+    name, guess = max(guesses, key=lambda pair: SequenceMatcher(None, *pair).ratio())
+    return f"{text}: it has {name!r}; did you mean {guess!r}?"
+
+
+def _public_callables(engine: object) -> Iterator[str]:
+    for name in dir(engine):
+        if not name.startswith("_"):
+            try:
+                found = callable(getattr(engine, name, None))
+            except Exception:  # a property of the engine's own that does not work here
+                continue
+            if found:
+                yield name

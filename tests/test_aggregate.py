@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from report_samples import case, errored_case, full_case, l1_section, ratio_record
 
 from pytest_memeval.aggregate import aggregate_metric, aggregate_sections, flat_value, path_value
-from pytest_memeval.case_counts import count_section, count_stage, metric_stages, one_per_case, stages_category
+from pytest_memeval.case_counts import (
+    count_metric,
+    count_section,
+    count_stage,
+    metric_category,
+    metric_stages,
+    one_per_case,
+    stages_category,
+)
 from pytest_memeval.metrics.catalog import METRICS, SECTIONS
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.thresholds import parse_path
@@ -210,6 +218,21 @@ def test_profile_quality_counts_a_case_whose_l1_failed_as_errored():
     assert stages_category(failed, stages) == "errored"
     assert stages_category(failed, metric_stages("l2", "section_hit_rate")) == "scored"
     assert stages_category(case("b", {}, stages={"l1": "errored", "template": "no_truth"}), stages) == "no_truth"
+
+
+def test_injection_of_the_pipelines_memories_counts_a_case_whose_pipeline_failed_as_errored():
+    figures = {"inject": ratio_record(reference_coverage=(1, 1), pipeline_coverage=(0, 1))}
+    whole = case("a", {"inject": ratio_record(reference_coverage=(1, 1), pipeline_coverage=(1, 1))})
+    for status in ("errored", "void", "ran_errored"):
+        failed = case("b", figures, stages={"l1": status, "inject": "scored"})
+        assert metric_category(failed, "inject", "pipeline_coverage") == "errored"
+        assert metric_category(failed, "inject", "reference_coverage") == "scored"
+        counts = count_metric([whole, failed], "inject", "pipeline_hit_rate")
+        assert (counts["scored"], counts["errored"]) == (1, 1)
+        section = aggregate_sections([whole, failed])["inject"]
+        # A figure that such a case has all the same does not count.
+        assert (section["pipeline_coverage"], section["n"]["pipeline_coverage"]["cases"]) == (1, 1)
+        assert section["n"]["reference_coverage"]["cases"] == 2
 
 
 def test_a_rerun_replaces_the_record_before_it():

@@ -276,3 +276,42 @@ def test_records_may_come_in_any_order():
     records = [full_case(number) for number in range(9)]
     gates = [scope("P0 l1.dimension_micro_f1 >= 0.5", "P1 l2.profile_quality >= 0.5")]
     assert evaluate_gates(run_info(), gates, records) == evaluate_gates(run_info(), gates, records[::-1])
+
+
+COVERAGE = "P0 inject.pipeline_coverage >= 0.9"
+
+
+def inject_case(name: str, *, l1: str = "scored", l15: str = "no_truth"):
+    """A case whose labelled half of injection was measured; the pipeline's too, unless a stage before it failed."""
+    ratios = {"reference_coverage": (1, 1)}
+    if {l1, l15} <= {"scored", "ran", "no_truth"}:
+        ratios["pipeline_coverage"] = (1, 1)
+    return case(name, {"inject": ratio_record(**ratios)}, stages={"l1": l1, "l15": l15, "inject": "scored"})
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"l1": "errored", "l15": "void"},
+        {"l1": "ran_errored", "l15": "ran_errored"},
+        {"l15": "errored"},
+        {"l15": "ran_errored"},
+    ],
+    ids=["l1", "unlabelled l1", "l15", "unlabelled l15"],
+)
+def test_a_case_whose_pipeline_broke_is_lost_to_the_pipelines_injection(broken):
+    records = [inject_case("a"), inject_case("b", **broken)]
+    scope = {"truth_counts": {"l1": 2, "inject": 2}}
+    found = only(records, COVERAGE, **scope)
+    assert (found.status, found.reason_id) == ("unmeasured", "too_many_errors")
+    assert found.reason.startswith("1 of 2 errored")
+    # Nothing before it has to work for injection of the labelled memories.
+    assert only(records, "P0 inject.reference_coverage >= 0.9", **scope).status == "passed"
+    assert only(records, COVERAGE, run=run_info(max_error_rate=0.5), **scope).status == "passed"
+    assert only(records[:1], COVERAGE, **scope).status == "passed"
+
+
+def test_the_stages_that_the_pipelines_injection_builds_on_need_not_be_selected_or_labelled():
+    records = [inject_case("a", l1="ran", l15="ran")]
+    run = run_info(stages=("inject",))
+    assert only(records, COVERAGE, run=run, truth_counts={"inject": 1}).status == "passed"

@@ -126,6 +126,16 @@ def test_errored_and_skipped_cases_stay_what_they_were(run: Run) -> None:
     assert stable(run.again(status=1)) == stable(first)
 
 
+def test_a_case_that_had_nothing_to_score_is_measured_once_it_has_labels(run: Run) -> None:
+    labels = run.entries[0].pop("expected_l1")
+    first = run.run()
+    assert only(first, run.entries[0]["case_id"])["outcome"] == "skipped"
+    assert stable(run.again()) == stable(first)
+    run.entries[0]["expected_l1"] = labels
+    found = only(run.again(status=1), run.entries[0]["case_id"])
+    assert (found["outcome"], found["error"]["kind"]) == ("errored", "not_recorded")
+
+
 def test_another_matcher_threshold_or_rule_changes_the_figures(run: Run) -> None:
     run.entries[0]["expected_l1"]["memories"][0]["content"] = "lives in Graz"
     first = run.run()

@@ -526,6 +526,7 @@ def test_an_engine_without_ids_is_noted() -> None:
         (Decision(1, "merge", ("m1",), "both", "m9"), ("m9", "both")),
         (Decision(1, "skip", ("m1",)), ("m1", "drinks coffee every morning")),
         (Decision(1, "store"), ("n1", TEXTS[1])),
+        (Decision(1, "update", ("zz",), "new text"), ("n1", TEXTS[1])),
         (None, ("n1", TEXTS[1])),
     ],
 )
@@ -764,3 +765,11 @@ def test_the_runner_knows_nothing_of_pytest() -> None:
 
     code = "import sys, pytest_memeval.runner; sys.exit('pytest' in sys.modules or '_pytest' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_a_case_skipped_for_want_of_anything_to_score_says_why_of_each_stage() -> None:
+    with open_run(full_case(), ListEngine(), stages=frozenset({"search"})) as run:
+        assert run.why_idle == "nothing of this case was selected: it has labels for l1, l15, l2, template, inject"
+        result = run.case_result(node_id="n", set_path="s", skipped=True)
+    assert result.outcome == "skipped"
+    assert set(result.stages.values()) == {"unselected", "no_truth"}

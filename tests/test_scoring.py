@@ -179,8 +179,44 @@ def test_what_the_engine_reported_itself_is_not_counted_twice() -> None:
 
 def test_the_first_decision_with_a_known_action_counts() -> None:
     given = [Decision(0, "explode", result_id="a"), Decision(0, "store", result_id="b"), Decision(0, "skip")]
-    assert decisions_by_memory(given)[0].result_id == "b"
+    assert decisions_by_memory(full_case(), PREDICTED, given)[0].result_id == "b"
     assert values(l15(*given))["bad_decisions"] == 2
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Decision(1, "update", ("zz",), "something else", "zz"),
+        Decision(1, "update", ("zz",)),
+        Decision(1, "explode", ("m1",), result_id="m1"),
+    ],
+    ids=["invented target", "invented target, no result", "unknown action"],
+)
+@pytest.mark.parametrize("counts", [Decision(1, "store"), None], ids=["then store", "nothing else"])
+def test_f29_a_decision_that_does_not_count_does_not_place_its_memory_either(
+    bad: Decision, counts: Decision | None
+) -> None:
+    decisions = [bad] if counts is None else [bad, counts]
+    placed = {"daily": [Section("daily_life", "d", ("n1",))]}
+    found = scorer(sections_case(daily={1: "daily_life"}), l1=PREDICTED, l15=decisions, template=placed)
+    assert values(found.section_l15())["bad_decisions"] == 1
+    assert values(found.section_l2(scenes=False, sections=True))["section_hit_rate"] == 1
+    assert not found.matched_by_content("template")
+
+
+def test_f29_one_rule_says_which_decision_counts_for_figures_and_for_places() -> None:
+    given = [Decision(1, "update", ("zz",)), Decision(1, "update", ("m1",)), Decision(9, "skip", ("m1",))]
+    assert decisions_by_memory(full_case(), PREDICTED, given) == {1: given[1]}
+    assert values(l15(*given))["action_recall.update"] == 1
+    # Without the ids of the stored memories nobody knows which targets are invented.
+    unknown = full_case(existing_memories=(memory(None, "drinks coffee every morning"),))
+    assert decisions_by_memory(unknown, PREDICTED, given) == {1: given[0]}
+
+
+def test_a_decision_that_does_not_count_still_tells_the_id_of_a_memory_without_one() -> None:
+    nameless = [Memory(None, text, ("identity",)) for text in TEXTS]
+    bad = Decision(1, "ADD", ("zz",), "something else", "x1")
+    assert decisions_by_memory(full_case(), nameless, [bad]) == {1: Decision(1, "store", result_id="x1")}
 
 
 def test_another_new_memory_is_a_target_that_exists() -> None:

@@ -9,7 +9,15 @@ import pytest
 from run_bench import full_case, truth
 
 from pytest_memeval.cases.models import EvalCase, L2GroundTruth, L15GroundTruth
-from pytest_memeval.stages import UnknownStage, needed_stages, parse_stages, plan_stages, truth_stages
+from pytest_memeval.stages import (
+    UnknownStage,
+    needed_stages,
+    parse_stages,
+    plan_stages,
+    truth_stages,
+    why_idle,
+    why_no_stage,
+)
 from pytest_memeval.values import DISTILL_STAGES
 
 ALL = ("l1", "l15", "l2", "template", "inject")
@@ -132,3 +140,56 @@ def test_more_stages_can_be_asked_for() -> None:
     found = plan(some("l1")).with_stages(("template", "l15"))
     assert (found.scored, found.run) == (("l1",), ("l1", "l15", "template"))
     assert found.idle["template"] == "no_truth"
+
+
+@pytest.mark.parametrize(
+    ("present", "options", "reason"),
+    [
+        (("l1",), {}, None),
+        (("l1", "inject"), {"supported": ("inject",)}, None),
+        (("l1", "l15"), {"selected": {"inject"}}, "nothing of this case was selected: it has labels for l1, l15"),
+        ((), {}, "the case has labels for no stage"),
+        (("l1",), {"supported": ("inject",)}, "nothing of this case can be measured: engine e lacks l1"),
+        (("l15",), {"supported": ("l15",)}, "nothing of this case can be measured: engine e lacks l1 for l15"),
+        (("l15",), {"can_load": False}, "nothing of this case can be measured: engine e lacks load for l15"),
+        (
+            ("l1", "inject"),
+            {"can_load": False, "selected": {"inject"}},
+            "nothing of this case can be measured: engine e lacks load for inject",
+        ),
+    ],
+)
+def test_a_case_with_nothing_to_score_says_why(
+    present: tuple[str, ...], options: dict[str, Any], reason: str | None
+) -> None:
+    supported = options.get("supported", ALL)
+    assert why_idle(plan(some(*present), **options), supported, engine="e", chained=True) == reason
+
+
+def test_an_engine_without_any_stage_is_told_what_it_meant() -> None:
+    class Misspelt:
+        name = "mine"
+
+        @property
+        def broken(self) -> Any:
+            raise RuntimeError("not now")
+
+        def extrct(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    class Declared:
+        def supported_stages(self) -> list[str]:
+            return ["extract"]
+
+        def extract(self) -> None: ...
+
+    assert why_no_stage(Misspelt()) == (
+        "engine mine supports none of the stages l1, l15, l2, template, inject: it has 'extrct'; "
+        "did you mean 'extract'?"
+    )
+    assert why_no_stage(object()).startswith("engine object supports none of the stages")
+    assert why_no_stage(object()).endswith(
+        "none of the methods extract, resolve, aggregate, query_template, inject, search"
+    )
+    assert why_no_stage(Declared()).endswith("its supported_stages() gives ['extract']")

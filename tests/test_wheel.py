@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-pytestmark = pytest.mark.slow
 
 CASES = """\
 meta: {gates: ["P0 l1.memory_recall >= 0.5"]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -228,8 +228,3 @@ def _claim_labels(entry: Fields, dimension: Dimension, owners: dict[str, tuple[s
         owner, first = owners.setdefault(fold_label(label), (dimension.id, line))
         if owner != dimension.id:
             entry.note(f"label {label!r} of dimension {dimension.id!r} already names {owner!r} (line {first})", node)
-
-
-def check_dimension_ids(labels: Iterable[str], registry: Registry) -> tuple[str, ...]:
-    """Those of ``labels`` that are no id of ``registry``."""
-    return tuple(label for label in labels if registry.get(label) is None)

@@ -26,7 +26,7 @@ from pytest_memeval.cases.reporting import ProblemLog
 from pytest_memeval.documents.canonical import content_hash
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.documents.tree import Node
-from pytest_memeval.metrics.thresholds import Threshold, ThresholdError, parse_threshold
+from pytest_memeval.metrics.thresholds import Threshold, ThresholdError, check_key, parse_threshold
 from pytest_memeval.values import Memory, Message, Scene
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class CaseBuilder:
         self.templates = templates
         self.references: list[tuple[str, int, int, str]] = []
         self._sections: dict[tuple[str, str], str] = {}
+        self.registry = registry
         self.labels = LabelReader(log, registry)
 
     def build(self, row: Row, case_id: str) -> EvalCase:
@@ -102,6 +103,8 @@ class CaseBuilder:
         dimensions = self.labels.dimensions(row)
         if not dimensions and "dimensions" not in row.values:
             self.log.value(row.at, "a labelled memory needs at least one dimension")
+        if not get("content", "").strip():
+            self.log.value(row.places.get("content", row.at), "a labelled memory needs a content: this one is blank")
         self.labels.check_values(row)
         return GtMemory(
             content=get("content", ""),
@@ -264,7 +267,10 @@ class CaseBuilder:
         thresholds = []
         for path, _, bound_at, bound in entries or ():
             try:
-                thresholds.append(parse_threshold(path, bound))
+                threshold = parse_threshold(path, bound)
+                if self.registry is not None:
+                    check_key(threshold.path, self.registry.ids)
+                thresholds.append(threshold)
             except ThresholdError as error:
                 self.log.structure(bound_at, f"expect: {error}")
         return tuple(thresholds)

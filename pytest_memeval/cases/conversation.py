@@ -13,7 +13,9 @@ from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.values import Message
 
 _HEADER = re.compile(r"^\[msg#([^\]\n]*)\](.*)$", re.MULTILINE)
-_INDENTED_HEADER = re.compile(r"^[ \t]+\[msg#", re.MULTILINE)
+# what was meant for a header, exact or not: [MSG#2], [msg 2], [msg_2]
+_LIKE_HEADER = re.compile(r"^\[[ \t]*msg(?![a-z])[^\]\n]*\]", re.MULTILINE | re.IGNORECASE)
+_INDENTED_HEADER = re.compile(r"^[ \t]+\[[ \t]*msg(?![a-z])", re.MULTILINE | re.IGNORECASE)
 # what follows the id: time and speaker (each may be left out, or stand in brackets), a colon, perhaps text
 _HEADER_REST = re.compile(
     r"\s*(?:\[?(?P<time>\d{4}-\d{2}-\d{2}(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?"
@@ -23,6 +25,8 @@ _HEADER_REST = re.compile(
     re.DOTALL,
 )
 _DATE_LIKE = re.compile(r"\d{4}\s*[-/.年]")
+# a speaker that begins with a year, or with digits that are a date or a time stamp
+_TIME_LIKE = re.compile(r"(?:19|20)\d{2}(?!\S)|\d{6,}\s")
 _INDENT = re.compile(r"[ \t]*")
 
 ROLES: frozenset[str] = frozenset({"user", "assistant", "system", "tool", "developer", "function"})
@@ -78,7 +82,7 @@ def parse_conversation(conversation: str | Sequence[Any], tz: tzinfo) -> tuple[M
 
     Text: messages start with ``[msg#N] [ISO time] [speaker]:``, time and speaker may be left out, content follows on
     the same line or on the next ones (their common indentation is removed). ``[msg#N]`` has id ``msg_N``. Text without
-    any header is one user message ``msg_1``.
+    any header is one user message ``msg_1``. A line that starts almost like a header (``[msg 2]``) is a fault.
     List: ``{id, role, name, content, time}``, OpenAI messages (content may be a list of parts, of which the text is
     taken), or ShareGPT's ``{from, value}``; without an id the n-th message is ``msg_n``.
     Raises :class:`ConversationError` with every fault found.
@@ -105,14 +109,24 @@ def _speaker(name: str) -> tuple[str, str | None]:
 def _parse_text(text: str, tz: tzinfo) -> tuple[list[Message], list[Fault]]:
     headers = list(_HEADER.finditer(text))
     if not headers and _INDENTED_HEADER.search(text):
-        text = textwrap.dedent(text)
-        headers = list(_HEADER.finditer(text))
-    if not headers:
+        dedented = textwrap.dedent(text)
+        if _LIKE_HEADER.search(dedented):
+            text = dedented
+            headers = list(_HEADER.finditer(text))
+    starts = {header.start() for header in headers}
+    broken = [match for match in _LIKE_HEADER.finditer(text) if match.start() not in starts]
+    faults = [
+        Fault(
+            f"{match[0][:60]!r} looks like a message header, which is written [msg#N]",
+            line=text.count("\n", 0, match.start()),
+        )
+        for match in broken
+    ]
+    if not headers and not broken:
         content = text.strip("\r\n")
         return ([Message("msg_1", "user", content)] if content.strip() else []), []
     messages: list[Message] = []
-    faults: list[Fault] = []
-    before = text[: headers[0].start()]
+    before = text[: min(match.start() for match in (*headers[:1], *broken[:1]))]
     if before.strip():
         line = before[: len(before) - len(before.lstrip())].count("\n")
         faults.append(Fault("text before the first message header [msg#N]", line=line))
@@ -139,7 +153,9 @@ def _message_of(number: str, rest: str, body: str, tz: tzinfo) -> Message:
     if match is None:
         raise ValueError(f"the header of message [msg#{number}] needs a colon after its speaker")
     stamp, speaker, inline = match["time"], (match["bracketed"] or match["speaker"] or "").strip(), match["inline"]
-    if stamp is None and (_DATE_LIKE.match(speaker) or (speaker[-1:].isdigit() and inline[:2].isdigit())):
+    if stamp is None and (
+        _DATE_LIKE.match(speaker) or _TIME_LIKE.match(speaker) or (speaker[-1:].isdigit() and inline[:2].isdigit())
+    ):
         raise ValueError(f"message [msg#{number}]: the time in {rest.strip()[:60]!r} is not an ISO time")
     time = parse_time(stamp, tz) if stamp else None
     role, name = _speaker(speaker)

@@ -30,6 +30,9 @@ PHENOMENA: frozenset[str] = frozenset(
 )  # fmt: skip
 _PAIR_TAG = "pair_"
 
+#: How many of the cases between the first and the last of a group are named.
+_NAMED = 5
+
 # Blocking: conversations share sequences of this many characters; of long texts only a part of them is looked at.
 _SHINGLE = 4
 _SAMPLE_FROM = 120
@@ -80,7 +83,8 @@ def origin_left_out(case_set: CaseSet) -> Iterator[Finding]:
 
 
 def same_case_twice(case_set: CaseSet) -> Iterator[Finding]:
-    """Two cases whose conversations are nearly the same text (indel similarity above 0.7).
+    """Cases whose conversations are nearly the same text (indel similarity above 0.7), one finding a group: a case
+    belongs to the group of each case that it is like.
 
     Up to 400 cases every pair is compared. In larger sets only conversations that share enough sequences of four
     characters are; a note says so.
@@ -91,21 +95,53 @@ def same_case_twice(case_set: CaseSet) -> Iterator[Finding]:
     texts = [conversation_text(case) for case in cases]
     every = len(texts) <= ALL_PAIRS_UP_TO
     pairs = _all_pairs(texts) if every else candidate_pairs(texts)
+    groups = _Groups()
     for earlier, later in pairs:
         alike = Indel.normalized_similarity(texts[earlier], texts[later], score_cutoff=SAME_CASE)
         if alike > SAME_CASE:
-            other = cases[earlier]
-            message = (
-                f"its conversation is nearly that of case {other.case_id!r} in line {other.line} "
-                f"(similarity {alike:.2f})"
-            )
-            yield finding("same-case-twice", "warning", case_set, cases[later].line, message, cases[later].case_id)
+            groups.join(earlier, later, alike)
+    for (first, *others), least in groups:
+        case, last = cases[first], cases[others[-1]]
+        place = f"case {case.case_id!r} in line {case.line}"
+        if len(others) == 1:
+            message = f"its conversation is nearly that of {place} (similarity {least:.2f})"
+        else:
+            between = [f"{cases[index].case_id!r} in line {cases[index].line}" for index in others[:-1]]
+            listed = ", ".join(between[:_NAMED]) + (f" and {len(between) - _NAMED} more" if between[_NAMED:] else "")
+            message = f"its conversation is nearly that of {place}, {listed} (similarity from {least:.2f})"
+        yield finding("same-case-twice", "warning", case_set, last.line, message, last.case_id)
     if not every:
         message = (
             f"more than {ALL_PAIRS_UP_TO} cases: only conversations that share several sequences of {_SHINGLE} "
             "characters were compared, so a pair may have been missed"
         )
         yield finding("same-case-twice", "note", case_set, 0, message)
+
+
+class _Groups:
+    """Connected components of pairs, with the smallest similarity of each one's pairs; in the order of their ends."""
+
+    def __init__(self) -> None:
+        self._owner: dict[int, int] = {}
+        self._members: dict[int, list[int]] = {}
+        self._least: dict[int, float] = {}
+
+    def join(self, one: int, other: int, alike: float) -> None:
+        large, small = sorted((self._find(one), self._find(other)), key=lambda root: -len(self._members[root]))
+        if large != small:
+            for index in self._members.pop(small):
+                self._owner[index] = large
+                self._members[large].append(index)
+        self._least[large] = min(self._least[large], self._least[small], alike)
+
+    def _find(self, index: int) -> int:
+        if index not in self._owner:
+            self._owner[index], self._members[index], self._least[index] = index, [index], 1.0
+        return self._owner[index]
+
+    def __iter__(self) -> Iterator[tuple[list[int], float]]:
+        groups = [(sorted(members), self._least[root]) for root, members in self._members.items()]
+        yield from sorted(groups, key=lambda group: group[0][-1])
 
 
 def conversation_text(case: EvalCase) -> str:

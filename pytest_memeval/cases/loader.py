@@ -16,10 +16,10 @@ from pytest_memeval.cases.reporting import ProblemLog, place_of
 from pytest_memeval.cases.sniff import looks_like_case_file
 from pytest_memeval.cases.tables import CASE, CASE_FILE, INPUT_KEYS, META, TRUTH_KEYS
 from pytest_memeval.documents.canonical import content_hash
-from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
+from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean, nearest
 from pytest_memeval.documents.reader import paused_gc, read_document, syntax_of
 from pytest_memeval.documents.tree import Document, Node
-from pytest_memeval.metrics.thresholds import Gate, ThresholdError, parse_gate
+from pytest_memeval.metrics.thresholds import Gate, ThresholdError, check_key, parse_gate
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
@@ -113,6 +113,8 @@ class _Loader:
         self.registry = registry
         self.templates = templates
         self.zone: tzinfo = UTC
+        #: The file's gates and where they stand.
+        self.gates: list[tuple[int, Gate]] = []
 
     def load(self) -> CaseSet:
         kind, meta_node, case_nodes = self.parts()
@@ -120,6 +122,7 @@ class _Loader:
             return self.result(CaseSet(self.path, kind))
         meta = self.meta(meta_node)
         self.load_assets(meta)
+        self.check_gates()
         cases = self.cases(case_nodes)
         case_set = CaseSet(self.path, kind, meta, cases, registry=self.registry, templates=self.templates)
         return self.result(replace(case_set, warnings=lint(case_set)))
@@ -174,27 +177,44 @@ class _Loader:
             return CaseSetMeta()
         self.report_lone_surrogates(row.at)
         get = row.get
+        if node is not None:
+            self.report_misspelt_meta(node)
         self.zone = self.time_zone(row)
-        gates: list[Gate] | None = None
-        if "gates" in row.values:
-            gates = []
-            for gate_at, text in row.values["gates"]:
-                try:
-                    gates.append(parse_gate(text, "file"))
-                except ThresholdError as error:
-                    self.log.structure(gate_at, f"gate: {error}")
+        for gate_at, text in row.values.get("gates", ()):
+            try:
+                self.gates.append((gate_at, parse_gate(text, "file")))
+            except ThresholdError as error:
+                self.log.structure(gate_at, f"gate: {error}")
         return CaseSetMeta(
             version=get("version"),
             created_at=get("created_at"),
             total_cases=get("total_cases"),
             description=get("description"),
             timezone=get("timezone", "UTC"),
-            gates=None if gates is None else tuple(gates),
+            gates=tuple(gate for _, gate in self.gates) if "gates" in row.values else None,
             registry=self.asset_path(row, "registry", folder=False),
             templates=self.asset_path(row, "templates", folder=None),
             prompts=self.asset_path(row, "prompts", folder=True),
             extra=get("extra", {}),
         )
+
+    def report_misspelt_meta(self, node: Node) -> None:
+        """Own keys are kept; one that is nearly a known one was meant to be it, and would change the gates unseen."""
+        for key, _ in node.items():
+            name = key.text or ""
+            meant = nearest(name, META.fields, cutoff=0.85) if name not in META.fields else None
+            if meant is not None:
+                self.log.structure(key.at, f"unknown key {name!r} in meta; did you mean {meant!r}?")
+
+    def check_gates(self) -> None:
+        """The dimensions that gates name, now that the registry is known."""
+        if self.registry is None:
+            return
+        for at, gate in self.gates:
+            try:
+                check_key(gate.path, self.registry.ids)
+            except ThresholdError as error:
+                self.log.structure(at, f"gate: {error}")
 
     def time_zone(self, row: Row) -> tzinfo:
         name = row.get("timezone", "UTC")

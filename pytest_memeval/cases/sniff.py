@@ -12,12 +12,20 @@ _SNIFFED = re.compile(
     rb"|kind[ \t]*:[ \t]*[\"']?(?:distill|qa|rag)[\"']?[ \t]*(?:#[^\n]*)?\r?\n)"
 )
 _CHUNK = 64 * 1024
+#: Marks of encodings that are read here only to be refused later, by name; the longer ones first.
+_FOREIGN_MARKS: tuple[tuple[bytes, str], ...] = (
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
 
 
 def looks_like_case_file(path: Path) -> bool:
     """Whether a file has a line starting ``cases:``, ``dataset:`` or ``kind: distill|qa|rag``; any ``.jsonl`` does.
 
-    Reads in pieces until such a line, at most to the size limit. Never raises: what cannot be read is none.
+    A file in UTF-16 or UTF-32 with its byte-order mark is looked into as well: it cannot be read as cases, but has to
+    be told of. Reads in pieces until such a line, at most to the size limit. Never raises: what cannot be read is none.
     """
     try:
         if not path.is_file():
@@ -26,6 +34,10 @@ def looks_like_case_file(path: Path) -> bool:
             return True
         with path.open("rb") as stream:
             kept = stream.read(_CHUNK).removeprefix(b"\xef\xbb\xbf")
+            for mark, encoding in _FOREIGN_MARKS:
+                if kept.startswith(mark):
+                    text = (kept + stream.read(MAX_BYTES)).decode(encoding, "replace")
+                    return _SNIFFED.search(text.encode("utf-8", "replace") + b"\n") is not None
             consumed = len(kept)
             while True:
                 more = stream.read(_CHUNK) if consumed < MAX_BYTES else b""

@@ -16,7 +16,6 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
 )
-_HIGH_PAIRS = re.compile(rb"(?:[\x81-\xfe][\x40-\x7e\x80-\xfe]|[\x81-\xfe][0-9][\x81-\xfe][0-9])")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _BOTH_HIGH = re.compile(rb"(?:[\xa1-\xfe][\xa1-\xfe])+")
 _WINDOW = 64 * 1024

@@ -4,6 +4,10 @@ An engine is any object with a ``name``, optionally a ``version`` and ``concurre
 supports; methods may be plain or ``async``. A stage without a method is "not supported": its metrics are left out,
 never zero.
 
+Several cases may be in one engine object at once. Without a word from the engine that holds where all its methods are
+``async``; ``concurrent = True`` says it of plain methods too (they then run in several threads), ``concurrent = False``
+that its cases have to run one at a time.
+
 ====================  ==========================================  =========================================
 stage                 method                                      returns
 ====================  ==========================================  =========================================

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 #: Tags in which models think aloud; what matters outside JSON strings: such a tag, a code fence, an opening bracket.
@@ -54,12 +55,12 @@ def parse_payload(text: str) -> Any:
     Strict JSON is tried first. Otherwise reasoning blocks are removed (``<think>…</think>``; with only a closing tag
     what follows it counts; a tag inside a JSON string is text), and every top-level array or object is a candidate,
     trailing commas and raw line breaks inside strings allowed. Of several the choice falls on objects and lists of
-    objects before others, fenced ones before bare ones, then the last one that is at least half as long as the
-    longest. Objects that follow one another, separated by white space or commas only, are read as one list.
-    ``NaN`` and infinities are read as null.
+    objects before others, fenced ones before bare ones, then the last one that is at least half as long as the longest.
+    An empty list behind all others says that nothing is left of them, and is the answer. Objects that follow one
+    another, separated by white space or commas only, are read as one list. ``NaN`` and infinities are read as null.
 
     Raises PayloadError for an empty text, an unclosed reasoning block, nesting too deep for the reader, JSON that is
-    broken or cut off, or none at all.
+    broken or cut off, lists of objects of which one follows the other (no telling which is the answer), or none at all.
     """
     stripped = text.strip().removeprefix("\ufeff").strip()
     if not stripped:
@@ -73,10 +74,30 @@ def parse_payload(text: str) -> Any:
     candidates = _joined(_candidates(stripped), stripped)
     if not candidates:
         raise PayloadError(f"the answer holds no JSON array or object: {_shown(stripped)}")
+    last = candidates[-1]
+    if last.value == [] and (last.fenced or not any(candidate.fenced for candidate in candidates)):
+        return last.value
+    chosen = _chosen(candidates)
+    if any(_rivals(one, other, stripped) for one, other in pairwise(candidates) if chosen is one or chosen is other):
+        raise PayloadError("the answer holds several answers: lists of objects that follow one another")
+    return chosen.value
+
+
+def _chosen(candidates: list[_Candidate]) -> _Candidate:
     best = max((candidate.rank, candidate.fenced) for candidate in candidates)
     candidates = [candidate for candidate in candidates if (candidate.rank, candidate.fenced) == best]
     longest = max(candidate.end - candidate.start for candidate in candidates)
-    return next(c for c in reversed(candidates) if 2 * (c.end - c.start) >= longest).value
+    return next(c for c in reversed(candidates) if 2 * (c.end - c.start) >= longest)
+
+
+def _rivals(one: _Candidate, other: _Candidate, text: str) -> bool:
+    """Whether two lists of objects stand side by side, nothing but white space between them, and differ."""
+    lists = isinstance(one.value, list) and isinstance(other.value, list) and one.rank == other.rank == 3
+    if not lists or text[one.end : other.start].strip():
+        return False
+    # Compared as text: the values may be nested as deeply as Python goes.
+    first, second = ("".join(text[part.start : part.end].split()) for part in (one, other))
+    return first != second
 
 
 def as_items(payload: Any, key: str) -> list[Any]:

@@ -133,10 +133,14 @@ def _targets(action: str, ids: Iterable[str]) -> tuple[str, ...]:
     return () if action == "store" else tuple(sorted(set(ids)))
 
 
-def _first_valid(
-    decisions: Sequence[Decision], valid_target_ids: Collection[str] | None, memory_count: int | None
+def decisions_that_count(
+    decisions: Iterable[Decision], *, valid_target_ids: Collection[str] | None = None, memory_count: int | None = None
 ) -> tuple[dict[int, Decision], int]:
-    """Memory index → the decision that counts, and how many others there are."""
+    """Memory index → the decision that counts, the first that can be carried out; and how many others there are.
+
+    A decision cannot be carried out with an unknown action, a negative memory index or one from ``memory_count`` on,
+    or (other than ``store``) with a target outside ``valid_target_ids``; ``None`` leaves a check out.
+    """
     chosen: dict[int, Decision] = {}
     bad = 0
     for decision in decisions:
@@ -185,7 +189,7 @@ def compute_l15(
     if bad_decisions < 0:
         raise ValueError(f"bad_decisions cannot be negative: {bad_decisions}")
     matcher = matcher or SimilarityMatcher(threshold=threshold)
-    chosen, bad = _first_valid(decisions, valid_target_ids, memory_count)
+    chosen, bad = decisions_that_count(decisions, valid_target_ids=valid_target_ids, memory_count=memory_count)
     judged = []
     for action in actions:
         index = reached.get(action.new_memory_index)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -150,6 +150,13 @@ def parse_path(text: str) -> MetricPath:
     return MetricPath(section, metric, k, match["key"], _parse_filters(match["filter"], text))
 
 
+def check_key(path: MetricPath, dimensions: Collection[str]) -> None:
+    """Raise ThresholdError where a metric by dimension is asked for one that is none of ``dimensions``."""
+    spec, key = path.spec, path.key
+    if spec is not None and spec.keys == "dimension" and key is not None and key not in dimensions:
+        raise ThresholdError(f"unknown dimension {key!r} in {str(path)!r}" + did_you_mean(key, dimensions))
+
+
 def _parse_filters(block: str | None, text: str) -> tuple[tuple[str, str], ...]:
     if block is None:
         return ()
@@ -182,7 +189,12 @@ def parse_bound(text: str) -> tuple[str, float]:
 def parse_threshold(path: str, bound: str) -> Threshold:
     """A case's own threshold: a metric path and its bound."""
     op, number = parse_bound(bound)
-    return Threshold(parse_path(path), op, number)
+    found = parse_path(path)
+    spec = found.spec
+    if spec is not None and not spec.low <= number <= (math.inf if spec.high is None else spec.high):
+        high = "" if spec.high is None else f" to {spec.high:g}"
+        raise ThresholdError(f"{number:g} is out of range: {found} lies in {spec.low:g}{high or ' and above'}")
+    return Threshold(found, op, number)
 
 
 def parse_gate(text: str, origin: str = "file") -> Gate:

@@ -61,6 +61,7 @@ def build_report(
         "counts": case_counts(ordered, len(run.not_run)),
         "partial": run.partial,
         "not_run": [list(entry) for entry in run.not_run],
+        "broken_files": [list(entry) for entry in run.broken_files],
         "stages": {
             "selected": list(run.stages),
             "supported": list(run.supported_stages),
@@ -104,6 +105,7 @@ def report_notes(run: RunInfo, gates: Sequence[GateResult], lang: str = "en") ->
         ids.append((f"partial_{run.partial}", {}))
     if run.not_run:
         ids.append(("not_run", {"count": len(run.not_run)}))
+    ids += (("broken_file", {"path": path, "problem": problem}) for path, problem in run.broken_files)
     if not run.gates_enabled:
         ids.append(("gates_off", {}))
     elif passed_p0(gates) is None:

@@ -45,6 +45,10 @@ _SENTENCES = {
         "{missing} selected case(s) left no result ({here} of them in this file).",
         "有 {missing} 个所选用例没有留下结果（其中 {here} 个在该文件中）。",
     ),
+    "broken_files": (
+        "A case file of the run could not be read: {files}.",
+        "本次运行有用例文件无法读取：{files}。",
+    ),
     "all_skipped": (
         "Every case with labels for stage {stage} was skipped ({skipped}).",
         "标注了阶段 {stage} 的用例（{skipped} 个）全部被跳过。",
@@ -87,6 +91,10 @@ _NOTES = {
         "运行提前中止，P0 门禁均为未测得。",
     ),
     "not_run": ("{count} selected case(s) left no result.", "有 {count} 个所选用例没有留下结果。"),
+    "broken_file": (
+        "{path} could not be read, so none of its cases was run ({problem}).",
+        "{path} 无法读取，其用例均未运行（{problem}）。",
+    ),
     "gates_off": ("Gates are switched off for this run.", "本次运行已关闭门禁。"),
     "no_p0": ("No P0 gate applies to this run.", "本次运行没有适用的 P0 门禁。"),
     "truth_input": (
@@ -135,6 +143,7 @@ _TERMINAL = {
         "{attempts} requests sent ({retries} of them retries), {cached} answers from the cache{spent}",
         "发出请求 {attempts} 次（其中重试 {retries} 次），{cached} 次由缓存回答{spent}",
     ),
+    "recorded_line": ("{cached} recorded answers, no request sent", "使用录制的回答 {cached} 条，未发出请求"),
     "spent": ("; this run's own requests cost ${cost}", "；本次运行的请求花费 {cost} 美元"),
     "stage_line": (
         "  {stage}: {calls} calls, {failed} failed, latency p50 {p50}, p95 {p95}",

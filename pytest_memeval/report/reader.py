@@ -161,6 +161,7 @@ def run_of(report: Mapping[str, Any]) -> RunInfo:
         max_error_rate=report["gating"]["max_error_rate"],
         partial=report["partial"],
         not_run=tuple((entry[0], entry[1]) for entry in report["not_run"]),
+        broken_files=tuple((entry[0], entry[1]) for entry in report.get("broken_files", ())),
         notes=tuple(report["run_notes"]),
         config=report["config"],
         environment=report["environment"],

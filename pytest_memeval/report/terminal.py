@@ -102,7 +102,8 @@ class _Summary:
         spent = calls["spent_usd"]
         cost = self._("spent", cost=f"{spent:.4f}") if spent is not None else ""
         sent = {name: calls[name] for name in ("attempts", "retries", "cached")}
-        yield self._("calls_line", spent=cost, **sent), PLAIN
+        recorded = self._report["model"].get("provider") == "recorded" and not calls["attempts"]
+        yield self._("recorded_line" if recorded else "calls_line", spent=cost, **sent), PLAIN
         # Answers that were all there already took no time worth showing.
         for row in stage_rows(self._report) if asked else ():
             p50, p95 = (seconds_text(row[name]) for name in ("latency_p50", "latency_p95"))

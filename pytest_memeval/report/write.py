@@ -37,6 +37,10 @@ def write_latest(base: Path, folder: Path) -> None:
     """Let ``.memeval/latest`` name the newest run's folder, relative to ``.memeval`` with forward slashes."""
     home = base / MEMEVAL_FOLDER
     home.mkdir(parents=True, exist_ok=True)
+    ignored = home / ".gitignore"
+    if not ignored.exists():
+        # Runs are not to be committed by accident; pytest does the same for its cache.
+        ignored.write_text("*\n", encoding="utf-8")
     try:
         named = folder.resolve().relative_to(home.resolve()).as_posix()
     except ValueError:

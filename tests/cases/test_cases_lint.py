@@ -475,6 +475,26 @@ def test_few_conversations_are_all_compared() -> None:
     assert "case 'c3' in line 4" in found[0].problem.message
 
 
+def test_many_copies_of_one_conversation_are_one_finding() -> None:
+    texts = conversations(10, length=20)
+    copies = [texts[3] + " " + "x" * number for number in range(20)]
+    found = [one.problem for one in same_case_twice(case_set_of([*texts, *copies, texts[5]]))]
+    assert [problem.case_id for problem in found] == ["c29", "c30"]
+    assert found[0].message.startswith(
+        "its conversation is nearly that of case 'c3' in line 4, 'c10' in line 11, 'c11' in line 12, "
+    )
+    assert " more (similarity from 0.9" in found[0].message
+    assert "case 'c5' in line 6" in found[1].message
+
+
+def test_cases_that_are_alike_through_a_third_are_one_group() -> None:
+    a, b = "a" * 60 + "b" * 40, "a" * 20 + "b" * 80
+    middle = "a" * 40 + "b" * 60
+    found = [one.problem for one in same_case_twice(case_set_of([a, b, "z" * 100, middle]))]
+    assert [(problem.line, problem.case_id) for problem in found] == [(4, "c3")]
+    assert "case 'c0' in line 1, 'c1' in line 2 (similarity from 0.80)" in found[0].message
+
+
 def test_ten_thousand_cases_are_compared_in_seconds() -> None:
     texts = conversations(10_000)
     case_set = case_set_of([*texts, texts[17]])

@@ -239,6 +239,10 @@ def test_f05_file_errors_in_a_case(tmp_path: Path, line: str, said: str) -> None
         ("gates: [P0 l1.dimension_f1 >= 1]", "unknown metric 'l1.dimension_f1'; did you mean"),
         ("gates: [l1.dimension_micro_f1 >= 1]", "a gate starts with its level"),
         ("gates: [P0 l1.dimension_micro_f1 >= x]", "'x' in '>= x' is not a number"),
+        (
+            "gates: [P0 l1.per_dimension_f1.famly >= 1]",
+            "unknown dimension 'famly' in 'l1.per_dimension_f1.famly'; did you mean",
+        ),
         ("timezone: Asia/Shangai", "unknown time zone 'Asia/Shangai'; did you mean 'Asia/Shanghai'?"),
         ("timezone: ../etc", "unknown time zone '../etc'"),
         ("registry: none.yaml", "registry: 'none.yaml' does not exist"),
@@ -588,7 +592,7 @@ def test_the_cache_changes_nothing(tmp_path: Path) -> None:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.text(), st.text(), st.booleans())
+@given(st.text().filter(str.strip), st.text(), st.booleans())
 def test_arbitrary_text_survives(tmp_path: Path, content: str, notes: str, unicode: bool) -> None:
     case = {
         "case_id": "a",
@@ -651,3 +655,44 @@ def test_f21_no_default_encoding_is_used(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "warn_default_encoding", "-W", "error::EncodingWarning", "-c", code, str(path)]
     environment = {**os.environ, "PYTHONPATH": ROOT, "LC_ALL": "C", "PYTHONUTF8": "0"}
     subprocess.run(command, check=True, env=environment)
+
+
+def test_f05_a_threshold_on_an_unknown_dimension_is_a_file_error(tmp_path: Path) -> None:
+    text = """\
+    cases:
+      - case_id: a
+        conversation: hi
+        expected_l1: {memories: []}
+        expect:
+          l1.per_dimension_f1.identity: ">= 0.5"
+          l1.per_dimension_f1.identty: ">= 0.5"
+    """
+    (problem,) = file_problems(tmp_path, text)
+    assert problem.startswith("7: expect: unknown dimension 'identty'")
+    assert problem.endswith("did you mean 'identity'?")
+
+
+def test_a_meta_key_that_is_nearly_a_known_one_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "set.yaml"
+    path.write_text(
+        'meta: {gate: ["P0 l1.memory_recall >= 0.5"], registy: x.yaml, owner: me}\n'
+        'cases: [{case_id: a, conversation: "hi", expected_l1: {memories: []}}]\n',
+        encoding="utf-8",
+    )
+    loaded = load_case_set(path)
+    assert [problem.message for problem in loaded.problems] == [
+        "unknown key 'gate' in meta; did you mean 'gates'?",
+        "unknown key 'registy' in meta; did you mean 'registry'?",
+    ]
+
+
+@pytest.mark.parametrize("content", ['""', '"  "'])
+def test_a_blank_label_is_an_error_of_its_case(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "set.yaml"
+    path.write_text(
+        "cases:\n"
+        f'  - {{case_id: a, conversation: "hi", expected_l1: {{memories: [{{content: {content}, dimensions: [family]}}]}}}}\n',
+        encoding="utf-8",
+    )
+    (case,) = load_case_set(path).cases
+    assert [problem.message for problem in case.problems] == ["a labelled memory needs a content: this one is blank"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_memeval.cases.loader import looks_like_case_file
+from pytest_memeval.cases.loader import load_case_set, looks_like_case_file
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,20 @@ def test_the_line_is_found_across_a_piece_boundary(tmp_path: Path, distance: int
     path = tmp_path / "x.yaml"
     path.write_bytes(b"#".ljust(65_536 + distance, b"x") + b"\ncases:\n")
     assert looks_like_case_file(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("order", ["le", "be"])
+def test_a_case_file_in_another_encoding_is_taken_so_that_its_error_shows(
+    tmp_path: Path, encoding: str, order: str
+) -> None:
+    path = tmp_path / "x.yaml"
+    for text, expected in [("# 记忆\ncases:\n", True), ("a: 1\n" * 40_000 + "kind: qa", True), ("services:\n", False)]:
+        path.write_bytes(("\ufeff" + text).encode(f"{encoding}-{order}"))
+        assert looks_like_case_file(path) is expected
+    path.write_bytes(("\ufeffcases:\n").encode(f"{encoding}-{order}"))
+    (problem,) = load_case_set(path).problems
+    assert f"it looks like {encoding}, so save the file as UTF-8" in problem.message
 
 
 def test_jsonl_is_always_taken(tmp_path: Path) -> None:

@@ -110,6 +110,35 @@ def test_an_empty_list_in_prose_is_a_payload() -> None:
     assert parse_payload("Nothing is worth keeping, see [3]: []") == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Example: [{"content":"ex"}]. My answer: []',
+        f"{LIST}\nOn reflection none of it lasts:\n{fenced('[]')}",
+        f"First {fenced(LIST)} but then {fenced('[]')}",
+    ],
+)
+def test_an_empty_list_behind_others_is_the_answer(text: str) -> None:
+    assert parse_payload(text) == []
+
+
+def test_a_bare_empty_list_behind_a_fenced_payload_is_prose() -> None:
+    assert parse_payload(f"{fenced(LIST)}\nLeft out: []") == [ITEM]
+
+
+@pytest.mark.parametrize("frame", ["{}", "Here:\n{}\nDone", "```json\n{}\n```"])
+@pytest.mark.parametrize("between", ["\n", "", "  \n\n"])
+def test_lists_that_follow_one_another_are_several_answers(frame: str, between: str) -> None:
+    other = '[{"content": "has a dog"}, {"content": "is called Ann and lives in Lyon"}]'
+    for text in (f"{LIST}{between}{other}", f"{other}{between}{LIST}"):
+        with pytest.raises(PayloadError, match="several answers"):
+            parse_payload(frame.replace("{}", text))
+
+
+def test_the_same_list_twice_is_one_answer() -> None:
+    assert parse_payload(f"{LIST}\n{LIST}") == [ITEM]
+
+
 def test_objects_one_a_line_are_a_list() -> None:
     assert parse_payload('Here:\n{"content": "a"}\n{"content": "b"},\n{"content": "c"}\nDone') == [
         {"content": "a"},

@@ -196,13 +196,25 @@ class TestGates:
     def test_f25_text_reads_back_as_the_same_gate(
         self, level: str, path: str, block: str, op: str, number: float
     ) -> None:
+        spec = parse_path(path).spec
+        if spec is not None and not spec.low <= number <= (math.inf if spec.high is None else spec.high):
+            with pytest.raises(ThresholdError, match="out of range"):
+                parse_gate(f"{level} {path}{block} {op} {number!r}")
+            return
         gate = parse_gate(f"{level} {path}{block} {op} {number!r}")
         assert parse_gate(str(gate)) == gate
 
+    @pytest.mark.parametrize(
+        "text", ["P0 l1.memory_recall >= 70", "P0 l2.section_misentry_rate <= 5", "P0 l1.priority_mae <= -1"]
+    )
+    def test_a_number_that_the_metric_can_never_reach_or_miss_is_refused(self, text: str) -> None:
+        with pytest.raises(ThresholdError, match=r"out of range: l\d\.\w+ lies in 0"):
+            parse_gate(text)
+
     def test_f25_close_numbers_look_different(self) -> None:
-        texts = [str(parse_gate(f"P0 l1.memory_recall >= {number}")) for number in ("0.8", "0.79999996", "10", "10.0")]
+        texts = [str(parse_gate(f"P0 l1.priority_mae >= {number}")) for number in ("0.8", "0.79999996", "10", "10.0")]
         assert texts[0] != texts[1]
-        assert texts[2] == texts[3] == "P0 l1.memory_recall >= 10"
+        assert texts[2] == texts[3] == "P0 l1.priority_mae >= 10"
 
     @pytest.mark.parametrize(
         ("text", "message"),

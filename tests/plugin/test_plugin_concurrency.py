@@ -56,6 +56,7 @@ class WaitingEngine:
 
 class BlockingEngine(WaitingEngine):
     name = "blocking"
+    concurrent = True
 
     def extract(self, conversation, ctx):
         note(case=ctx.case_id, at="start", time=time.time())
@@ -127,6 +128,13 @@ def test_no_more_cases_than_asked_for_are_in_flight(waiting: Waiting, engine: st
     # The item at hand may wait for a case that has no place in the window yet, and runs it itself then.
     assert limit <= waiting.in_flight() <= limit + (limit > 1)
     assert sorted(waiting.notes("end")) == sorted(entry["case_id"] for entry in waiting.project.report()["per_case"])
+
+
+def test_plain_methods_overlap_only_where_the_engine_says_so(waiting: Waiting) -> None:
+    waiting.engine("BlockingEngine", "\ndel BlockingEngine.concurrent\n")
+    waiting.project.cases(good_cases(4))
+    waiting.run()[0].assert_outcomes(passed=4)
+    assert waiting.in_flight() == 1
 
 
 def test_an_engine_that_is_not_concurrent_runs_one_case_at_a_time(waiting: Waiting) -> None:

@@ -179,3 +179,41 @@ def test_f35_files_made_to_do_harm_are_refused_quickly(project: Project) -> None
     assert "Traceback" not in text
     for name in ("bomb", "deep", "large"):
         assert f"cases/{name}.yaml" in text
+
+
+@MODES
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "by fixtures"])
+def test_an_engine_without_any_stage_is_an_error_of_every_case(
+    project: Project, mode: tuple[str, ...], direct: bool
+) -> None:
+    project.write(
+        "conftest.py",
+        f"""
+        import pytest
+
+
+        class Misspelt:
+            name = "mine"
+
+            def extrct(self, conversation, ctx):
+                return []
+
+
+        @pytest.fixture(scope="session")
+        def memeval_engine():
+            return Misspelt()
+
+
+        @pytest.fixture(autouse={not direct})
+        def looks_at_the_case(memeval_case):
+            pass
+        """,
+    )
+    project.cases(good_cases(2))
+    result = project.run(*mode)
+    result.assert_outcomes(errors=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["cases/v001.yaml:3: [[]setup] engine mine supports none*; did you mean 'extract'?"])
+    report = project.report()
+    assert (report["counts"]["scored"], report["counts"]["errored"]) == (0, 2)
+    assert {entry["error"]["kind"] for entry in report["per_case"]} == {"no_stage"}

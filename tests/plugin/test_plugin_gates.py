@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from plugin_project import MODES, case, good_cases
 
+from pytest_memeval.cli import main
+
 if TYPE_CHECKING:
     from plugin_project import Project
 
@@ -260,3 +262,114 @@ def test_a_case_expected_to_fail_was_measured(project: Project) -> None:
     result.assert_outcomes(failed=1, xfailed=1, xpassed=1)
     assert project.report()["counts"]["scored"] == 3
     result.stdout.fnmatch_lines(["*eval-003 XPASS*"])
+
+
+@MODES
+def test_a_case_whose_pipeline_broke_does_not_leave_the_denominator(project: Project, mode: tuple[str, ...]) -> None:
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+        from line_engine import LineEngine
+
+
+        class StoringEngine(LineEngine):
+            def load(self, memories, scenes, ctx):
+                (ctx.folder / "ids").write_text("\\n".join(memory.id for memory in memories), encoding="utf-8")
+
+            def inject(self, mode, conversation, ctx):
+                ids = (ctx.folder / "ids").read_text(encoding="utf-8").split("\\n")
+                return [{"title": "known", "text": "x", "memory_ids": ids, "present": True}]
+
+
+        @pytest.fixture(scope="session")
+        def memeval_engine():
+            return StoringEngine()
+        """,
+    )
+    later = {"mode": "daily", "subsequent_conversation": [{"id": "m1", "role": "user", "content": "hi"}]}
+    inject = {"expected_inject": {**later, "referenced_memory_indices": [0]}}
+    broken = case("eval-002", "raise", truth=[("identity", "is called bert")], **inject)
+    project.cases(
+        [case("eval-001", "identity: is called anna", **inject), broken],
+        gates=["P0 inject.pipeline_coverage >= 0.9", "P0 inject.reference_coverage >= 0.9"],
+    )
+    result = project.run(*mode)
+    result.assert_outcomes(passed=1, errors=1)
+    assert gate_table(project) == {
+        "inject.pipeline_coverage": "unmeasured",
+        "inject.reference_coverage": "passed",
+    }
+    gate = next(gate for gate in project.report()["gates"] if gate["metric"] == "inject.pipeline_coverage")
+    assert gate["reason"].startswith("1 of 2 errored")
+
+
+@pytest.mark.parametrize("mode", [("--continue-on-collection-errors",), ("-n", "2")], ids=["serial", "n2"])
+@pytest.mark.parametrize("gates", [["P0 l1.memory_recall >= 0.9"], []], ids=["P0", "none"])
+def test_no_p0_gate_passes_beside_a_file_that_cannot_be_read(
+    project: Project, mode: tuple[str, ...], gates: list[str]
+) -> None:
+    project.cases(good_cases(2), name="cases/good.yaml", gates=gates)
+    project.cases([case("a", "identity: x", colour="red"), case("b", "identity: x", size=1)], name="cases/broken.yaml")
+    result = project.run(*mode)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    report = project.report()
+    assert report["summary"]["passed_p0"] is (False if gates else None)
+    assert gate_table(project) == ({"l1.memory_recall": "unmeasured"} if gates else {})
+    ((path, problem),) = report["broken_files"]
+    assert path == "cases/broken.yaml"
+    assert problem.startswith("cases/broken.yaml:3:")
+    assert "unknown key 'colour'" in problem
+    assert f"cases/broken.yaml could not be read, so none of its cases was run ({problem})." in report["notes"]
+    if gates:
+        assert "cases/broken.yaml" in report["gates"][0]["reason"]
+        # The verdict stays when the report is judged again.
+        assert main(["rescore", str(project.path / "out"), "--output", str(project.path / "again")]) == 1
+        assert project.report("again")["summary"]["passed_p0"] is False
+
+
+LATER = {"mode": "daily", "subsequent_conversation": "hello", "referenced_memory_indices": [0]}
+
+
+@MODES
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "by fixtures"])
+def test_a_case_with_nothing_to_score_is_skipped_and_counts_at_gates_as_before(
+    project: Project, mode: tuple[str, ...], direct: bool
+) -> None:
+    if not direct:
+        with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+            file.write("\n\n@pytest.fixture(autouse=True)\ndef looks_at_it(memeval_case):\n    pass\n")
+    project.cases(good_cases(2), gates=["P0 l1.memory_recall >= 1"])
+    result = project.run("-rs", *mode, "--memeval-stages", "l15")
+    result.assert_outcomes(skipped=2)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*cases/v001.yaml*nothing of this case was selected: it has labels for l1"])
+    result.stdout.fnmatch_lines(["2 cases: 0 scored, 0 errored, 2 skipped, 0 not run"])
+    result.stdout.fnmatch_lines(["No P0 gate applies to this run."])
+    report = project.report()
+    assert gate_table(project) == {"l1.memory_recall": "not_applicable"}
+    assert report["summary"]["passed_p0"] is None
+    assert [entry["stages"]["l1"] for entry in report["per_case"]] == ["unselected"] * 2
+
+
+@MODES
+def test_a_case_whose_stages_the_engine_lacks_is_skipped(project: Project, mode: tuple[str, ...]) -> None:
+    only_inject = case("eval-002", "identity: is called anna", expected_inject=LATER)
+    project.cases(
+        [*good_cases(1), only_inject], gates=["P0 inject.reference_coverage >= 0", "P0 l1.memory_recall >= 1"]
+    )
+    result = project.run("-rs", *mode, "--memeval-stages", "inject")
+    result.assert_outcomes(skipped=2)
+    # Nothing can be said of the gate that was asked for by name.
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*can be measured: engine lines lacks inject"])
+    assert gate_table(project) == {"inject.reference_coverage": "unmeasured", "l1.memory_recall": "not_applicable"}
+    assert project.report()["counts"]["skipped"] == 2
+
+
+def test_a_case_with_nothing_to_score_still_fails_its_own_thresholds(project: Project) -> None:
+    expect = {"inject.reference_coverage": ">= 0.5"}
+    project.cases([case("eval-001", "identity: is called anna", expected_inject=LATER, expect=expect)])
+    result = project.run("--memeval-stages", "inject")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*inject.reference_coverage is null here*"])

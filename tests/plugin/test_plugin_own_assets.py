@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from plugin_project import good_cases
 
 from pytest_memeval.cli import main
 
@@ -151,3 +152,24 @@ def test_a_prompt_version_that_nobody_has_lists_those_that_exist(project: Projec
     assert result.ret == 4
     assert "v001" in result.stderr.str()
     assert "v002" in result.stderr.str()
+
+
+@pytest.mark.parametrize("way", ["gate", "ini gate", "ini expect"])
+def test_f05_an_unknown_dimension_in_a_gate_ends_the_run(project: Project, way: str) -> None:
+    project.cases(good_cases(1))
+    bound = "l1.per_dimension_f1.identty >= 0.5"
+    if way != "gate":
+        line = f"memeval_gate = P0 {bound}" if way == "ini gate" else f"memeval_expect = {bound}"
+        project.pytester.makeini(f"[pytest]\n{line}\n")
+    result = project.run(*(("--memeval-gate", f"P0 {bound}") if way == "gate" else ()), fresh=True)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*memeval?[eg]*: unknown dimension 'identty' in *; did you mean 'identity'?"])
+
+
+def test_f05_a_file_with_a_registry_of_its_own_says_itself_what_it_knows(project: Project) -> None:
+    own(project, meta=True)
+    gate = "P0 l1.per_dimension_f1.{} >= 0.5"
+    assert project.run("cases/v001.yaml::a", "--memeval-gate", gate.format("work")).ret == 0
+    result = project.run("--memeval-gate", gate.format("wrk"))
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["cases/v001.yaml: --memeval-gate: unknown dimension 'wrk'*did you mean 'work'?"])

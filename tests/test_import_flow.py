@@ -1,0 +1,141 @@
+"""Who may import whom: data flows one way, and few modules know pytest."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "pytest_memeval"
+
+KNOW_PYTEST = {
+    "budget.py",
+    "controller.py",
+    "direct.py",
+    "fixtures.py",
+    "items.py",
+    "plan_hooks.py",
+    "plugin.py",
+    "prefetch.py",
+}
+PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}
+
+#: Sub-package → modules (or whole sub-packages) of this package that it may import besides itself.
+MAY_IMPORT: dict[str, set[str]] = {
+    "documents": set(),
+    "metrics": {"documents.problems", "values"},
+    "assets": {"documents", "values"},
+    "cases": {"assets", "documents", "metrics", "values"},
+    "llm": {"documents", "results", "values"},
+    "engine": {"__version__", "assets", "documents", "llm", "outputs", "results", "values"},
+    "report": {"aggregate", "case_counts", "gates", "metrics", "results", "values"},
+}
+#: The same for type checking only.
+MAY_NAME: dict[str, set[str]] = {"metrics": {"cases.models"}}
+#: Imports beyond that, each with its reason.
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("cases/skeleton.py", "llm.redaction"): "drafts of cases are made from people's logs, which may hold keys",
+    (
+        "cases/statistics.py",
+        "report.console",
+    ): "its table is set for a terminal, whose width of characters is known there",
+    ("metrics/calibration.py", "documents.reader"): "labelled pairs are read from a file; nothing in a run calls this",
+}
+
+
+def imports(source: str, package: tuple[str, ...] = ()) -> Iterator[tuple[str, bool]]:
+    """(full name, whether for type checking only) of everything that a module imports, at its top or inside functions.
+
+    ``package`` is what relative imports are relative to.
+    """
+    tree = ast.parse(source)
+    typing = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) in typing) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join((*package[: len(package) - node.level + 1], *([node.module] if node.module else ())))
+            start = base if node.level else node.module or ""
+            # ``from package import module`` names a module of it
+            folder = PACKAGE.parent.joinpath(*start.split("."))
+            if start.split(".")[0] == PACKAGE.name and folder.is_dir():
+                yield from ((f"{start}.{alias.name}", id(node) in typing) for alias in node.names)
+            else:
+                yield start, id(node) in typing
+
+
+def modules() -> Iterator[tuple[str, list[tuple[str, bool]]]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        relative = path.relative_to(PACKAGE)
+        package = (PACKAGE.name, *relative.parts[:-1])
+        yield relative.as_posix(), list(imports(path.read_text(encoding="utf-8"), package))
+
+
+def own(name: str) -> str | None:
+    """The name inside this package, ``None`` for another's."""
+    first, _, rest = name.partition(".")
+    return rest if first == PACKAGE.name and rest else None
+
+
+def covered(name: str, allowed: set[str]) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in allowed)
+
+
+def strangers(module: str, found: list[tuple[str, bool]]) -> set[str]:
+    """What a module of a sub-package imports of this package and may not, exceptions aside."""
+    part = module.partition("/")[0]
+    result = set()
+    for name, typing in found:
+        inside = own(name)
+        if inside is None or covered(inside, {part} | MAY_IMPORT[part]):
+            continue
+        if not (typing and covered(inside, MAY_NAME.get(part, set()))):
+            result.add(inside)
+    return result
+
+
+def test_few_modules_know_pytest() -> None:
+    knowing = {module for module, found in modules() if any(name.split(".")[0] in PYTEST_MODULES for name, _ in found)}
+    assert knowing == KNOW_PYTEST
+
+
+def test_every_sub_package_has_its_rule() -> None:
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("part", sorted(MAY_IMPORT))
+def test_data_flows_one_way(part: str) -> None:
+    found = {
+        (module, name)
+        for module, names in modules()
+        if module.startswith(f"{part}/")
+        for name in strangers(module, names)
+    }
+    # An exception that is no longer needed has to go.
+    assert found == {entry for entry in EXCEPTIONS if entry[0].startswith(f"{part}/")}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import pytest_memeval.report.build", {"report.build"}),
+        ("def f():\n    from pytest_memeval.report import build", {"report.build"}),
+        ("from pytest_memeval import plugin", {"plugin"}),
+        ("from ..engine.protocol import StageContext", {"engine.protocol"}),
+        ("from .. import engine", {"engine"}),
+        ("from pytest_memeval.cases.models import EvalCase", {"cases.models"}),
+        ("from .stats import wilson\nfrom . import l1\nimport json\nfrom pytest_memeval.values import Memory", set()),
+        ("if TYPE_CHECKING:\n    from pytest_memeval.cases.models import EvalCase", set()),
+        ("if TYPE_CHECKING:\n    from pytest_memeval.cases.loader import load_cases", {"cases.loader"}),
+    ],
+)
+def test_the_rules_see_every_kind_of_import(source: str, found: set[str]) -> None:
+    assert strangers("metrics/l1.py", list(imports(source, (PACKAGE.name, "metrics")))) == found
