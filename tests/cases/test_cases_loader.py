@@ -689,10 +689,9 @@ def test_a_meta_key_that_is_nearly_a_known_one_is_an_error(tmp_path: Path) -> No
 @pytest.mark.parametrize("content", ['""', '"  "'])
 def test_a_blank_label_is_an_error_of_its_case(tmp_path: Path, content: str) -> None:
     path = tmp_path / "set.yaml"
+    label = f"{{content: {content}, dimensions: [family]}}"
     path.write_text(
-        "cases:\n"
-        f'  - {{case_id: a, conversation: "hi", expected_l1: {{memories: [{{content: {content}, dimensions: [family]}}]}}}}\n',
-        encoding="utf-8",
+        f'cases: [{{case_id: a, conversation: "hi", expected_l1: {{memories: [{label}]}}}}]\n', encoding="utf-8"
     )
     (case,) = load_case_set(path).cases
     assert [problem.message for problem in case.problems] == ["a labelled memory needs a content: this one is blank"]
