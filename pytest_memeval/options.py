@@ -8,8 +8,6 @@ from typing import Any, Literal
 #: Files that become tests unless the ini ``memeval_files`` says otherwise.
 DEFAULT_FILES: tuple[str, ...] = ("cases/**/*.yaml", "cases/**/*.yml", "*.memeval.yaml", "*.memeval.jsonl")
 
-IniType = Literal["string", "bool", "linelist", "args"]
-
 
 @dataclass(frozen=True)
 class Option:

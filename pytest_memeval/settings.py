@@ -306,7 +306,7 @@ def _check(settings: Settings) -> None:
         place = target
         while place is not None and not place.exists() and place != place.parent:
             place = place.parent
-        if place is not None and place.is_dir() and not os.access(place, os.W_OK):
+        if place is not None and not place.is_dir():
+            refuse(name, f"{place} is a file, not a folder")
+        if place is not None and not os.access(place, os.W_OK):
             refuse(name, f"{place} cannot be written to")
-    if output is not None and output.exists() and not output.is_dir():
-        refuse("output", f"{output} is a file, not a folder")

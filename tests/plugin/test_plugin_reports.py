@@ -231,14 +231,23 @@ def test_a_test_that_changes_the_folder_moves_no_report(project: Project, mode: 
 
 
 @pytest.mark.parametrize("where", ["file", "locked"])
-def test_a_folder_that_cannot_be_written_fails_the_run_and_nothing_else(project: Project, where: str) -> None:
+def test_a_folder_that_cannot_be_written_ends_the_run_before_it_starts(project: Project, where: str) -> None:
     project.cases(good_cases(3))
-    if where == "file":
-        project.write("out/blocked", "")
-        target = "out/blocked/deeper"
-    else:
-        target = "/proc/self/no-such-folder"
+    project.write("blocked", "")
+    target = "blocked/deeper" if where == "file" else "/proc/self/no-such-folder"
     result = project.run("--memeval-output", target)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --memeval-output: *"])
+
+
+def test_a_folder_that_is_lost_meanwhile_fails_the_run_and_nothing_else(project: Project) -> None:
+    project.cases(good_cases(3))
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.write(
+        "conftest.py",
+        conftest + "\n\ndef pytest_collection_finish(session):\n    open('late', 'w', encoding='utf-8').close()\n",
+    )
+    result = project.run("--memeval-output", "late/deeper")
     result.assert_outcomes(passed=3)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "INTERNALERROR" not in result.stdout.str()
