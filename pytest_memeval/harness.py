@@ -136,6 +136,9 @@ class Harness:
         openai = name == "openai"
         # A plan reads what is recorded and asks nobody, whatever the run itself will do.
         mode = "replay" if settings.plan else settings.cache
+        if openai and settings.cache not in ("replay", "batch"):
+            # It takes seconds to import, which would count against the time limit of the case that asks first.
+            importlib.import_module("openai")
         try:
             return build_chat_model(
                 name,
