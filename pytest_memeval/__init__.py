@@ -1,3 +1,137 @@
-"""Evaluate LLM memory systems as pytest tests."""
+"""Evaluate LLM memory systems as pytest tests.
+
+The public names are imported from their modules when they are first used, so that ``import pytest_memeval`` is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+#: Public name → the module that defines it.
+_HOMES = {
+    name: module
+    for module, names in {
+        "values": "Block Decision Hit Memory Message Scene Section",
+        "cases.models": (
+            "CaseSet EvalCase GtConflictAction GtMemory GtScene InjectGroundTruth L15GroundTruth L1GroundTruth "
+            "L2GroundTruth SearchGroundTruth SearchQuery"
+        ),
+        "cases.loader": "load_cases validate_case",
+        "engine.protocol": "StageContext StageError",
+        "llm.protocol": "ChatModel ChatReply Embedder",
+        "metrics.matching": "Matcher content_similarity match_memories",
+        "metrics.l1": "L1Metrics aggregate_l1 compute_l1",
+        "metrics.l15": "L15Metrics aggregate_l15 compute_l15",
+        "metrics.l2": "aggregate_l2 compute_l2",
+        "metrics.inject": "InjectMetrics aggregate_inject compute_inject",
+        "metrics.ranking": "ndcg",
+        "results": "CaseResult StageResult",
+    }.items()
+    for name in names.split()
+}
+
+__all__ = [
+    "__version__",
+    *sorted(_HOMES),
+    "load_cases",
+    "validate_case",
+    "CaseSet",
+    "EvalCase",
+    "GtConflictAction",
+    "GtMemory",
+    "GtScene",
+    "InjectGroundTruth",
+    "L15GroundTruth",
+    "L1GroundTruth",
+    "L2GroundTruth",
+    "SearchGroundTruth",
+    "SearchQuery",
+    "StageContext",
+    "StageError",
+    "ChatModel",
+    "ChatReply",
+    "Embedder",
+    "InjectMetrics",
+    "aggregate_inject",
+    "compute_inject",
+    "L1Metrics",
+    "aggregate_l1",
+    "compute_l1",
+    "aggregate_l2",
+    "compute_l2",
+    "L15Metrics",
+    "aggregate_l15",
+    "compute_l15",
+    "Matcher",
+    "content_similarity",
+    "match_memories",
+    "ndcg",
+    "CaseResult",
+    "StageResult",
+    "Block",
+    "Decision",
+    "Hit",
+    "Memory",
+    "Message",
+    "Scene",
+    "Section",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
+    from pytest_memeval.cases.loader import load_cases as load_cases
+    from pytest_memeval.cases.loader import validate_case as validate_case
+    from pytest_memeval.cases.models import CaseSet as CaseSet
+    from pytest_memeval.cases.models import EvalCase as EvalCase
+    from pytest_memeval.cases.models import GtConflictAction as GtConflictAction
+    from pytest_memeval.cases.models import GtMemory as GtMemory
+    from pytest_memeval.cases.models import GtScene as GtScene
+    from pytest_memeval.cases.models import InjectGroundTruth as InjectGroundTruth
+    from pytest_memeval.cases.models import L1GroundTruth as L1GroundTruth
+    from pytest_memeval.cases.models import L2GroundTruth as L2GroundTruth
+    from pytest_memeval.cases.models import L15GroundTruth as L15GroundTruth
+    from pytest_memeval.cases.models import SearchGroundTruth as SearchGroundTruth
+    from pytest_memeval.cases.models import SearchQuery as SearchQuery
+    from pytest_memeval.engine.protocol import StageContext as StageContext
+    from pytest_memeval.engine.protocol import StageError as StageError
+    from pytest_memeval.llm.protocol import ChatModel as ChatModel
+    from pytest_memeval.llm.protocol import ChatReply as ChatReply
+    from pytest_memeval.llm.protocol import Embedder as Embedder
+    from pytest_memeval.metrics.inject import InjectMetrics as InjectMetrics
+    from pytest_memeval.metrics.inject import aggregate_inject as aggregate_inject
+    from pytest_memeval.metrics.inject import compute_inject as compute_inject
+    from pytest_memeval.metrics.l1 import L1Metrics as L1Metrics
+    from pytest_memeval.metrics.l1 import aggregate_l1 as aggregate_l1
+    from pytest_memeval.metrics.l1 import compute_l1 as compute_l1
+    from pytest_memeval.metrics.l2 import aggregate_l2 as aggregate_l2
+    from pytest_memeval.metrics.l2 import compute_l2 as compute_l2
+    from pytest_memeval.metrics.l15 import L15Metrics as L15Metrics
+    from pytest_memeval.metrics.l15 import aggregate_l15 as aggregate_l15
+    from pytest_memeval.metrics.l15 import compute_l15 as compute_l15
+    from pytest_memeval.metrics.matching import Matcher as Matcher
+    from pytest_memeval.metrics.matching import content_similarity as content_similarity
+    from pytest_memeval.metrics.matching import match_memories as match_memories
+    from pytest_memeval.metrics.ranking import ndcg as ndcg
+    from pytest_memeval.results import CaseResult as CaseResult
+    from pytest_memeval.results import StageResult as StageResult
+    from pytest_memeval.values import Block as Block
+    from pytest_memeval.values import Decision as Decision
+    from pytest_memeval.values import Hit as Hit
+    from pytest_memeval.values import Memory as Memory
+    from pytest_memeval.values import Message as Message
+    from pytest_memeval.values import Scene as Scene
+    from pytest_memeval.values import Section as Section
