@@ -277,7 +277,7 @@ class CaseHooks:
 
     def _alone(self, item: pytest.Item) -> str:
         """Said with ``-v``: why the case could not be prepared ahead."""
-        prefetcher = self.config.stash.get(PREFETCHER, None)
+        prefetcher = self.config.stash.get(PREFETCHER, None) if self.config.get_verbosity() > 0 else None
         why = prefetcher.reason(item) if prefetcher is not None else None
         return "" if why is None else f" (in its turn: {why})"
 
