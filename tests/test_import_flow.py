@@ -29,7 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "assets": {"documents", "values"},
     "cases": {"assets", "documents", "metrics", "values"},
     "llm": {"documents", "results", "values"},
-    "engine": {"__version__", "assets", "documents", "llm", "outputs", "results", "values"},
+    "engine": {"__version__", "assets", "documents", "llm", "outputs", "results", "search", "values"},
+    "search": {"documents.problems", "llm.protocol", "values"},
     "report": {"aggregate", "case_counts", "gates", "metrics", "results", "values"},
 }
 #: The same for type checking only.
