@@ -1,0 +1,96 @@
+"""The refusal detector: on its committed set, on published answers, and on what its rules are about."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_memeval.judge.refusal import is_unanswerable
+
+REPLIES = [
+    json.loads(line) for line in (Path(__file__).with_name("refusals.jsonl")).read_text(encoding="utf-8").splitlines()
+]
+HALVES = ("dev", "held_out")
+
+
+def share(rows: list[dict[str, object]], wanted: bool) -> float:
+    return sum(is_unanswerable(str(row["text"])) is wanted for row in rows) / len(rows)
+
+
+def test_the_set_is_what_it_says() -> None:
+    assert len({row["text"] for row in REPLIES}) == 200
+    for half in HALVES:
+        for lang in ("en", "zh"):
+            for refusal in (True, False):
+                found = [r for r in REPLIES if (r["half"], r["lang"], r["refusal"]) == (half, lang, refusal)]
+                assert len(found) == 25
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_sensitivity_and_specificity(half: str) -> None:
+    rows = [row for row in REPLIES if row["half"] == half]
+    sensitivity = share([row for row in rows if row["refusal"]], True)
+    specificity = share([row for row in rows if not row["refusal"]], False)
+    print(f"{half}: sensitivity {sensitivity:.3f}, specificity {specificity:.3f}")
+    assert sensitivity >= 0.95
+    assert specificity >= 0.98
+
+
+def test_published_answers_are_no_refusals() -> None:
+    data = Path(os.environ.get("MEMEVAL_GOLDEN_DIR", "")).parent / "locomo10.json"
+    if not data.is_file():
+        pytest.skip("needs LoCoMo beside MEMEVAL_GOLDEN_DIR")
+    pairs = [pair for sample in json.loads(data.read_text(encoding="utf-8")) for pair in sample["qa"]]
+    answers = [str(pair[key]) for pair in pairs for key in ("answer", "adversarial_answer") if key in pair]
+    assert len(answers) > 1900
+    assert {answer for answer in answers if is_unanswerable(answer)} == {"Not mentioned"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "   ", None, "n/a", "NA", "None", "null", "Unanswerable", "'unanswerable'", "“None.”", "**Not mentioned**",
+        "Answer: Not mentioned.", "Information not found.", "The answer to this question isn't in the conversation.",
+        "You did not mention this information. You mentioned your cat Luna but not your hamster.",
+        "I don't know, but I can help you find out.", "The notes don't say, however they only mention a dog.",
+        "Caroline did not mention any symbol.", "Ｎ／Ａ", "答案:未提及", "很抱歉，我不清楚这个问题的答案",
+    ],
+)  # fmt: skip
+def test_refusals(text: str | None) -> None:
+    assert is_unanswerable(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not mentioned, but it is X", "未提及，但应该是金毛", "No", "没有", "2022", "She is not married.",
+        "He has no idea who sent it.", "I don't know; my best guess is Rome.", 'She answered "I don\'t know".',
+        "没人知道她在巴黎，她告诉了弟弟", "Nonefield", "annull", "无锡", "The unknown soldier",
+    ],
+)  # fmt: skip
+def test_answers(text: str) -> None:
+    assert not is_unanswerable(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=120))
+def test_any_text_has_a_verdict_that_quotes_and_case_do_not_change(text: str) -> None:
+    verdict = is_unanswerable(text)
+    assert isinstance(verdict, bool)
+    assert is_unanswerable(f'  "{text}"  ') == is_unanswerable(f"  “{text}”  ")
+
+
+@pytest.mark.parametrize("text", [row["text"] for row in REPLIES if row["refusal"]][::7])
+def test_case_and_quotes_do_not_matter(text: str) -> None:
+    assert is_unanswerable(text.upper())
+    assert is_unanswerable(f'"{text}"')
+
+
+def test_a_long_text_is_read_in_linear_time() -> None:
+    assert not is_unanswerable("the notes of the meeting " * 40_000)
+    assert not is_unanswerable("没" * 100_000)
