@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "llm": {"documents", "results", "values"},
     "engine": {"__version__", "assets", "documents", "llm", "outputs", "results", "search", "values"},
     "search": {"documents.problems", "llm.protocol", "values"},
+    "judge": {"assets", "documents", "llm", "metrics", "recording", "results", "values"},
     "report": {"aggregate", "case_counts", "gates", "metrics", "results", "values"},
 }
 #: The same for type checking only.

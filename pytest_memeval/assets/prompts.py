@@ -24,6 +24,17 @@ from pytest_memeval.documents.problems import DocumentError, Problem, did_you_me
 
 SHIPPED_PROMPTS = Path(__file__).parent.parent / "data" / "prompts"
 PROMPT_STAGES = ("l1_extraction", "l1_conflict", "l2_scene")
+#: Outside the pipeline: the answerer's prompt, and one for each mode in which answers are judged by a model.
+ANSWER_STAGES = ("qa_answer",)
+JUDGE_STAGES = (
+    "judge_continuous",
+    "judge_temporal_reasoning",
+    "judge_knowledge_update",
+    "judge_preference",
+    "judge_default_binary",
+    "judge_abstention",
+)
+ALL_STAGES = (*PROMPT_STAGES, *ANSWER_STAGES, *JUDGE_STAGES)
 #: Short names of prompt stages that options accept.
 STAGE_ALIASES: Mapping[str, str] = {"l1": "l1_extraction", "l15": "l1_conflict", "l2": "l2_scene"}
 WORKING = "@working"
@@ -33,6 +44,8 @@ PLACEHOLDERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "l1_extraction": (("dimensions", "conversation"), ("now",)),
     "l1_conflict": (("new_memories", "candidates"), ("dimensions", "now")),
     "l2_scene": (("new_memories", "existing_scenes"), ("dimensions", "max_scenes", "now")),
+    **dict.fromkeys(ANSWER_STAGES, (("question", "context"), ("question_date",))),
+    **dict.fromkeys(JUDGE_STAGES, (("question", "truth", "prediction"), ("context", "question_date"))),
 }
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}\s:]+)\s*(?::\s*([^{}]*?)\s*)?\}\}")
 VERSION = re.compile(r"v\d{3,}")
@@ -81,7 +94,8 @@ class PromptSet:
 
         Values: ``registry`` (for ``dimensions``), ``conversation`` (messages), ``new_memories`` and ``candidates``
         (memories), ``existing_scenes`` (``Scene`` with ``scene_contents``, memory id → text; or ``SceneText``),
-        ``max_scenes`` (int), ``now`` (datetime). All are substituted in one pass: what stands in double braces
+        ``max_scenes`` (int), ``now`` (datetime); for answer and judge prompts ``question``, ``context``, ``truth``,
+        ``prediction``, ``question_date`` (texts). All are substituted in one pass: what stands in double braces
         inside a value is text. Raises :class:`PromptError` for a placeholder without its value.
         """
         text = self.texts.get(stage)
@@ -134,21 +148,25 @@ class PromptStore:
         """The version that is used where none is asked for."""
         return self.actives[stage_name(stage)]
 
-    def resolve(self, spec: str | None = None) -> PromptSet:
-        """The set that ``spec`` asks for.
+    def resolve(self, spec: str | None = None, stages: tuple[str, ...] = PROMPT_STAGES) -> PromptSet:
+        """The set that ``spec`` asks for, of the pipeline's stages or other ``stages`` that the store has.
 
         ``None`` or an empty text: each stage's active version; ``v002`` or ``@working``: that version for every stage
-        which has it; ``l1=v002,l2=@working``: by stage, the others active (a part without a stage is for all that are
-        not named). A stage without the version uses its active one and a note says so; a version that none of the
-        stages asked has is a :class:`PromptError`.
+        which has it; ``l1=v002,l2=@working``: by stage, the others active (a part without a stage is for all of the
+        pipeline's that are not named; answer and judge prompts change by their names alone, so that two runs with other
+        pipeline prompts are judged alike). A stage without the version uses its active one and a note says so; a version
+        that none of the stages asked has is a :class:`PromptError`.
         """
         wanted, common = self._wanted(spec)
-        notes = list(self.notes)
+        pipeline = stages == PROMPT_STAGES
+        notes = list(self.notes) if pipeline else []
         if common is not None and not any(self._find(stage, common) for stage in PROMPT_STAGES):
             raise PromptError(self._unknown_version(common, PROMPT_STAGES))
         texts: dict[str, PromptText] = {}
-        for stage in PROMPT_STAGES:
-            version = wanted.get(stage) or common
+        for stage in stages:
+            if stage not in self.actives and not pipeline:
+                continue
+            version = wanted.get(stage) or (common if pipeline else None)
             text = self._find(stage, version) if version else None
             if version and text is None:
                 notes.append(f"prompt stage {stage} has no version {version}; its active {self.actives[stage]} is used")
@@ -196,8 +214,8 @@ class PromptStore:
 def stage_name(name: str) -> str:
     """The prompt stage that ``name`` (``l1``, ``l15``, ``l2`` or a full name) means; :class:`PromptError` if none."""
     stage = STAGE_ALIASES.get(name, name)
-    if stage not in PROMPT_STAGES:
-        raise PromptError(f"unknown prompt stage {name!r}{did_you_mean(name, (*STAGE_ALIASES, *PROMPT_STAGES))}")
+    if stage not in ALL_STAGES:
+        raise PromptError(f"unknown prompt stage {name!r}{did_you_mean(name, (*STAGE_ALIASES, *ALL_STAGES))}")
     return stage
 
 
@@ -232,16 +250,20 @@ def _load(path: Path) -> PromptStore:
     for text in (*(text for texts in frozen.values() for text in texts.values()), *working.values()):
         problems.extend(check_placeholders(text))
     raise_problems(problems)
-    absent = [stage for stage in PROMPT_STAGES if stage not in actives]
-    if not absent or path == SHIPPED_PROMPTS:
+    if path == SHIPPED_PROMPTS:
         return PromptStore(path, frozen, working, actives)
     shipped = load_prompts()
+    absent = [stage for stage in shipped.actives if stage not in actives]
     return PromptStore(
         path,
         {**frozen, **{stage: shipped.frozen[stage] for stage in absent}},
         working,
         {**actives, **{stage: shipped.actives[stage] for stage in absent}},
-        tuple(f"prompt stage {stage} is not in {path.name}; the shipped prompt is used" for stage in absent),
+        tuple(
+            f"prompt stage {stage} is not in {path.name}; the shipped prompt is used"
+            for stage in absent
+            if stage in PROMPT_STAGES
+        ),
     )
 
 
@@ -251,8 +273,8 @@ def _read_frozen(path: Path, manifest: Fields) -> dict[str, dict[str, PromptText
     listed: set[Path] = set()
     stages = manifest.mapping("frozen", "manifest, 'frozen'")
     if stages is not None:
-        stages.known_keys(PROMPT_STAGES)
-        for stage in filter(stages.values.__contains__, PROMPT_STAGES):
+        stages.known_keys(ALL_STAGES)
+        for stage in filter(stages.values.__contains__, ALL_STAGES):
             hashes = stages.mapping(stage, f"manifest, frozen {stage}")
             for version in hashes.values if hashes is not None else ():
                 assert hashes is not None
@@ -292,8 +314,8 @@ def _frozen_text(stage: str, version: str, file: Path, hashes: Fields) -> Prompt
 def _read_working(path: Path, problems: list[Problem]) -> dict[str, PromptText]:
     found: dict[str, PromptText] = {}
     for file in sorted(path.glob("*.txt")):
-        if file.stem not in PROMPT_STAGES:
-            message = f"{file.name} is no prompt stage's working copy{did_you_mean(file.stem, PROMPT_STAGES)}"
+        if file.stem not in ALL_STAGES:
+            message = f"{file.name} is no prompt stage's working copy{did_you_mean(file.stem, ALL_STAGES)}"
             problems.append(Problem(file, 0, 0, message))
             continue
         try:
@@ -313,8 +335,8 @@ def _read_actives(
     actives = manifest.mapping("active", "manifest, 'active'")
     found: dict[str, str] = {}
     if actives is not None:
-        actives.known_keys(PROMPT_STAGES)
-    for stage in PROMPT_STAGES:
+        actives.known_keys(ALL_STAGES)
+    for stage in ALL_STAGES:
         version = actives.text(stage) if actives is not None else ""
         known = [*frozen.get(stage, {}), *([WORKING] if stage in working else [])]
         if version and version not in known and actives is not None:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_memeval.assets.nodes import content_hash
 from pytest_memeval.assets.prompts import (
+    ALL_STAGES,
+    JUDGE_STAGES,
     PLACEHOLDERS,
     PROMPT_STAGES,
     SHIPPED_PROMPTS,
@@ -272,7 +274,7 @@ def test_missing_value_and_unknown_stage() -> None:
 
 def test_stage_names() -> None:
     assert [stage_name(name) for name in ("l1", "l15", "l2", "l2_scene")] == [*PROMPT_STAGES, "l2_scene"]
-    assert set(PLACEHOLDERS) == set(PROMPT_STAGES)
+    assert set(PLACEHOLDERS) == set(ALL_STAGES)
 
 
 def test_copy_prompts_gives_an_equal_store_and_overwrites_nothing(tmp_path: Path) -> None:
@@ -294,3 +296,29 @@ def test_working_copies_start_as_the_active_texts() -> None:
         assert (SHIPPED_PROMPTS / f"{stage}.txt").is_file()
     store = load_prompts()
     assert store.resolve("@working").label.count("working-") == 3
+
+
+def test_judge_prompts_change_by_their_own_names_alone(tmp_path: Path) -> None:
+    shipped = load_prompts()
+    assert shipped.resolve("v001", JUDGE_STAGES).versions == dict.fromkeys(JUDGE_STAGES, "v001")
+    assert set(shipped.resolve("v001").texts) == set(PROMPT_STAGES)
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    text = "Is {{prediction}} right for {{question}}? The truth: {{truth}}. Say yes or no."
+    (folder / "judge_default_binary.txt").write_text(text, encoding="utf-8")
+    (folder / "manifest.yaml").write_text('active: {judge_default_binary: "@working"}\n', encoding="utf-8")
+    own = load_prompts(folder).resolve(None, JUDGE_STAGES)
+    assert own.versions["judge_default_binary"].startswith("working-")
+    assert own.versions["judge_continuous"] == "v001"
+    assert own.notes == ()
+    values = {"question": "{{truth}}", "truth": "t", "prediction": "p"}
+    assert own.render("judge_default_binary", **values) == "Is p right for {{truth}}? The truth: t. Say yes or no."
+
+
+def test_a_judge_prompt_needs_question_truth_and_prediction(tmp_path: Path) -> None:
+    (tmp_path / "judge_abstention.txt").write_text("{{question}} {{truth}} {{conversation}}", encoding="utf-8")
+    (tmp_path / "manifest.yaml").write_text('active: {judge_abstention: "@working"}\n', encoding="utf-8")
+    with pytest.raises(DocumentError) as caught:
+        load_prompts(tmp_path)
+    assert "unknown placeholder {{conversation}}" in str(caught.value)
+    assert "lacks the required placeholder {{prediction}}" in str(caught.value)
