@@ -154,7 +154,7 @@ class PromptStore:
         ``None`` or an empty text: each stage's active version; ``v002`` or ``@working``: that version for every stage
         which has it; ``l1=v002,l2=@working``: by stage, the others active (a part without a stage is for all of the
         pipeline's that are not named; answer and judge prompts change by their names alone, so that two runs with other
-        pipeline prompts are judged alike). A stage without the version uses its active one and a note says so; a version
+        pipeline prompts are judged alike). A stage without the version uses its active one, as a note says; a version
         that none of the stages asked has is a :class:`PromptError`.
         """
         wanted, common = self._wanted(spec)
