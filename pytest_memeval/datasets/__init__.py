@@ -1,0 +1,1 @@
+"""Published benchmark files: LoCoMo and LongMemEval as samples of sessions and questions."""

@@ -1,0 +1,1 @@
+"""How alike a reply and its truth are as texts: the metrics of question answering that need no model."""
