@@ -29,6 +29,10 @@ _HOMES = {
         "metrics.inject": "InjectMetrics aggregate_inject compute_inject",
         "metrics.ranking": "ndcg",
         "results": "CaseResult StageResult",
+        "datasets.models": "Dataset QAPair QuestionType Sample Session",
+        "datasets.locomo": "load_locomo",
+        "datasets.longmemeval": "load_longmemeval",
+        "metrics.text.pairs": "ALL_METRICS LIGHT_METRICS",
     }.items()
     for name in names.split()
 }
@@ -71,6 +75,15 @@ __all__ = [
     "ndcg",
     "CaseResult",
     "StageResult",
+    "Dataset",
+    "QAPair",
+    "QuestionType",
+    "Sample",
+    "Session",
+    "load_locomo",
+    "load_longmemeval",
+    "ALL_METRICS",
+    "LIGHT_METRICS",
     "Block",
     "Decision",
     "Hit",
@@ -106,6 +119,13 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.cases.models import L15GroundTruth as L15GroundTruth
     from pytest_memeval.cases.models import SearchGroundTruth as SearchGroundTruth
     from pytest_memeval.cases.models import SearchQuery as SearchQuery
+    from pytest_memeval.datasets.locomo import load_locomo as load_locomo
+    from pytest_memeval.datasets.longmemeval import load_longmemeval as load_longmemeval
+    from pytest_memeval.datasets.models import Dataset as Dataset
+    from pytest_memeval.datasets.models import QAPair as QAPair
+    from pytest_memeval.datasets.models import QuestionType as QuestionType
+    from pytest_memeval.datasets.models import Sample as Sample
+    from pytest_memeval.datasets.models import Session as Session
     from pytest_memeval.engine.protocol import StageContext as StageContext
     from pytest_memeval.engine.protocol import StageError as StageError
     from pytest_memeval.llm.protocol import ChatModel as ChatModel
@@ -126,6 +146,8 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.metrics.matching import content_similarity as content_similarity
     from pytest_memeval.metrics.matching import match_memories as match_memories
     from pytest_memeval.metrics.ranking import ndcg as ndcg
+    from pytest_memeval.metrics.text.pairs import ALL_METRICS as ALL_METRICS
+    from pytest_memeval.metrics.text.pairs import LIGHT_METRICS as LIGHT_METRICS
     from pytest_memeval.results import CaseResult as CaseResult
     from pytest_memeval.results import StageResult as StageResult
     from pytest_memeval.values import Block as Block

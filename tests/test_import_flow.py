@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"documents.problems", "values"},
     "assets": {"documents", "values"},
     "cases": {"assets", "documents", "metrics", "values"},
+    "datasets": {"documents", "values"},
     "llm": {"documents", "results", "values"},
     "engine": {"__version__", "assets", "documents", "llm", "outputs", "results", "search", "values"},
     "search": {"documents.problems", "llm.protocol", "values"},
