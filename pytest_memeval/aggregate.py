@@ -11,7 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_memeval.case_counts import PRODUCTS, count_section, count_stage, is_cut_off, matches, one_per_case
+from pytest_memeval.case_counts import (
+    PRODUCTS,
+    count_metric_errors,
+    count_section,
+    count_stage,
+    is_cut_off,
+    matches,
+    metric_statuses,
+    one_per_case,
+)
 from pytest_memeval.metrics.catalog import AT_K, METRICS, SECTION_STAGES, SECTIONS, MetricSpec, metrics_of
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.stats import ClusterBootstrap, Estimate, Ratio
@@ -121,23 +130,28 @@ def _aggregate(section: str, records: Sequence[CaseResult], only: frozenset[str]
         counts=count_section(records, section),
         stage_counts={stage: count_stage(records, (stage,)) for stage in SECTION_STAGES.get(section, ())},
         unmeasured=dict(sorted(gathered.unmeasured.items())),
+        **({"metric_errors": count_metric_errors(records, section)} if section in OPEN_SECTIONS else {}),
     )
 
 
 def _gather(section: str, records: Sequence[CaseResult], only: frozenset[str] | None) -> _Gathered:
     own = [(record, record.sections[section]) for record in records if section in record.sections]
     # A distillation case is its own cluster.
-    gathered = _Gathered([f"{record.set}::{record.case_id}" for record, _ in own])
+    gathered = _Gathered([f"{record.set}::{record.cluster or record.case_id}" for record, _ in own])
     own_stages, stages = SECTION_STAGES.get(section, ()), _stages_of_metrics(section)
     products = _products(section, only)
     ingredients = {name for first, second, _ in products.values() for name in (first, second)}
     for position, (record, figures) in enumerate(own):
         # A stage that the record does not speak of counts as scored: its figures are there.
         unscored = {stage for stage in own_stages if record.stages.get(stage, "scored") != "scored"}
+        told = metric_statuses(record, section)
         for name, pair in figures.ratios.items():
             if name.startswith("_") or (only is not None and name not in only):
                 continue
-            if unscored and stages.get(_base_name(name)) in unscored:
+            status = told.get(_base_name(name)) if told else None
+            if status is not None and status != "scored":
+                continue
+            if unscored and status is None and stages.get(_base_name(name)) in unscored:
                 continue
             if is_cut_off(record, section, _base_name(name)):
                 continue

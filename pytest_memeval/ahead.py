@@ -7,17 +7,18 @@ import concurrent.futures
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from pytest_memeval.loops import LoopThread
 from pytest_memeval.routing import Said, routed
-from pytest_memeval.runner import CaseRun
 
 
 @dataclass
 class Prepared:
-    """A case under way: its run, what it printed and logged, and what is to be closed with it."""
+    """A case under way: its run (a CaseRun, or one of another kind), what it printed and logged, and what is to be
+    closed with it."""
 
-    run: CaseRun
+    run: Any
     resources: ExitStack
     said: Said = field(default_factory=Said)
     work: concurrent.futures.Future[None] | None = None
@@ -64,8 +65,7 @@ class Ahead:
             prepared.begun = True
             with routed(prepared.said):
                 try:
-                    for stage in prepared.run.plan.run:
-                        await prepared.run.advance(stage)
+                    await prepared.run.work_ahead()
                 except asyncio.CancelledError:
                     raise
                 except BaseException:
@@ -76,7 +76,7 @@ class Ahead:
         """The case's run, finished or not; the caller closes it."""
         return self._prepared.pop(key, None)
 
-    def runs(self) -> list[CaseRun]:
+    def runs(self) -> list[Any]:
         """The runs that no item has taken yet."""
         return [prepared.run for prepared in list(self._prepared.values())]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_memeval.metrics.catalog import METRICS, SECTION_STAGES
-from pytest_memeval.results import CaseResult
+from pytest_memeval.metrics.thresholds import OPEN_SECTIONS
+from pytest_memeval.results import CaseResult, StageStatus
 
 #: How a stage's statuses are counted. ``void`` (a stage it builds on failed) counts as errored.
 CATEGORY: Mapping[str, str] = {
@@ -79,8 +80,30 @@ def is_cut_off(record: CaseResult, section: str, metric: str) -> bool:
     return any(record.stages.get(stage) in FAILED for stage in BUILT_ON.get(f"{section}.{metric}", ()))
 
 
+def metric_statuses(record: CaseResult, section: str) -> dict[str, StageStatus]:
+    """Metric → what became of it in this case, where the record says so of single metrics (``section.metric`` among
+    its stages). That counts in the place of the stage's status: one of several evaluators can fail alone."""
+    if section not in OPEN_SECTIONS:
+        return {}
+    start = f"{section}."
+    return {name[len(start) :]: status for name, status in record.stages.items() if name.startswith(start)}
+
+
+def count_metric_errors(records: Iterable[CaseResult], section: str) -> dict[str, int]:
+    """Metric → cases in which it, and not only its stage, could not be measured; those without any are left out."""
+    counts: dict[str, int] = {}
+    for record in records:
+        for name, status in metric_statuses(record, section).items():
+            if CATEGORY.get(status) == "errored":
+                counts[name] = counts.get(name, 0) + 1
+    return dict(sorted(counts.items()))
+
+
 def metric_category(record: CaseResult, section: str, metric: str) -> str:
     """What a case counts as for a metric: as at its stages, but errored where a stage that it builds on failed."""
+    own = metric_statuses(record, section).get(metric)
+    if own is not None:
+        return CATEGORY.get(own, "no_truth")
     category = stages_category(record, metric_stages(section, metric))
     return "errored" if category == "scored" and is_cut_off(record, section, metric) else category
 

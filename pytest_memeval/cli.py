@@ -109,8 +109,10 @@ def _validate(arguments: argparse.Namespace) -> int:
     from pytest_memeval.assets.registry import load_registry
     from pytest_memeval.assets.templates import load_templates
     from pytest_memeval.cases.loader import load_case_set
+    from pytest_memeval.cli_kinds import say_kind_set
     from pytest_memeval.cli_labels import say_review
     from pytest_memeval.documents.problems import DocumentError
+    from pytest_memeval.kinds import kind_of
 
     files = _case_files(arguments.files)
     registry = load_registry(arguments.registry or _configured("memeval_registry"))
@@ -119,6 +121,10 @@ def _validate(arguments: argparse.Namespace) -> int:
         load_prompts(prompts)
     found = 0
     for path in files:
+        kind = kind_of(path)
+        if kind is not None:
+            found += say_kind_set(kind.load(path, None), strict=arguments.strict)
+            continue
         case_set = load_case_set(path, registry=registry, templates=templates)
         problems = [*case_set.problems, *(problem for case in case_set.cases for problem in case.problems)]
         if case_set.meta.prompts is not None:
@@ -254,6 +260,7 @@ def _load_sets(files: dict[str, Path], options: dict[str, Any]) -> dict[str, Any
     from pytest_memeval.assets.registry import load_registry
     from pytest_memeval.assets.templates import load_templates
     from pytest_memeval.cases.loader import load_case_set
+    from pytest_memeval.kinds import kind_of
     from pytest_memeval.report.reader import ReportError
 
     def path_of(key: str) -> Path | None:
@@ -264,7 +271,12 @@ def _load_sets(files: dict[str, Path], options: dict[str, Any]) -> dict[str, Any
     for name, file in files.items():
         if not file.is_file():
             raise ReportError(f"The run's case file {name} is not at {file}; name its folder with --root.")
-    return {name: load_case_set(file, registry=registry, templates=templates) for name, file in files.items()}
+    return {
+        name: kind.load(file, None)
+        if (kind := kind_of(file)) is not None
+        else load_case_set(file, registry=registry, templates=templates)
+        for name, file in files.items()
+    }
 
 
 def _init(arguments: argparse.Namespace) -> int:

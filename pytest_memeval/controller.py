@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_memeval.budget import Budget
     from pytest_memeval.cases.models import CaseSet, EvalCase
     from pytest_memeval.recorder import Recorder
-    from pytest_memeval.results import CaseResult
+    from pytest_memeval.results import CaseError, CaseResult
 
 PHASES = ("setup", "call", "teardown")
 #: Statuses of a run that came to its own end.
@@ -69,7 +69,11 @@ class Controller:
             self._broken[report.nodeid] = problem
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        cases = {item.nodeid: file.nodeid for item in session.items if (file := getattr(item, "case_file", None))}
+        cases = {
+            item.nodeid: getattr(item, "memeval_set", None) or item.case_file.nodeid  # type: ignore[attr-defined]
+            for item in session.items
+            if hasattr(item, "memeval_set") or hasattr(item, "case_file")
+        }
         if cases and not self._evaluates_nothing():
             self.recorder.selected.update(cases)
 
@@ -206,12 +210,19 @@ class Controller:
 
     def _case_set(self, set_path: str) -> CaseSet | None:
         from pytest_memeval.documents.problems import DocumentError
+        from pytest_memeval.kinds import kind_of
         from pytest_memeval.scopes import set_info
 
         path = self.config.rootpath / set_path
         if path.suffix not in SUFFIXES or not path.is_file():
             return None
         harness = harness_of(self.config)
+        kind = kind_of(path)
+        if kind is not None:
+            if set_path not in self.recorder.sets:
+                info = set_info(kind.load(path, harness), set_path, harness.settings.gates_from("ini"))
+                self.recorder.take_process({"sets": [info.to_json()]})
+            return None
         try:
             case_set = harness.case_set(path)
         except DocumentError:
@@ -227,9 +238,23 @@ class Controller:
 
         error = CaseError("worker", "worker_crashed", message)
         if case is None:
-            return CaseResult(node_id, set_path, node_id.partition("::")[2], "errored", errors=(error,))
+            own = self._crashed_of_kind(node_id, set_path, error)
+            return own or CaseResult(node_id, set_path, node_id.partition("::")[2], "errored", errors=(error,))
         settings = harness_of(self.config).run_settings
         return untouched_result(case, node_id=node_id, set_path=set_path, settings=settings, errors=(error,))
+
+    def _crashed_of_kind(self, node_id: str, set_path: str, error: CaseError) -> CaseResult | None:
+        """The record of a crashed case of another kind than distillation; ``None`` for any other item."""
+        from pytest_memeval.kinds import kind_of, untouched
+
+        kind = kind_of(self.config.rootpath / set_path)
+        if kind is None:
+            return None
+        cases = kind.load(self.config.rootpath / set_path, harness_of(self.config)).cases
+        case = next((case for case in cases if node_id == f"{set_path}::{case.case_id}"), None)
+        if case is None:
+            return None
+        return untouched(case, kind.name, node_id=node_id, set_path=set_path, errors=(error,))
 
     def _place(self, name: str) -> str:
         try:

@@ -6,7 +6,7 @@ A gate is ``passed``, ``missed``, ``unmeasured`` (there should be a value, but n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from pytest_memeval.case_counts import (
     metric_stages,
     one_per_case,
 )
+from pytest_memeval.kinds import sections_of
 from pytest_memeval.metrics.thresholds import Gate, MetricPath, parse_gate
 from pytest_memeval.report.messages import sentence
 from pytest_memeval.report.numbers import number_text, value_text
@@ -115,6 +116,7 @@ def evaluate_gates(
     for record in one_per_case(records):
         by_set.setdefault(record.set, []).append(record)
     results: list[GateResult] = []
+    elsewhere = {section for scope in sets for section in sections_of(scope.kind)}
     for scope in sets:
         gates = scope_gates(run, scope)
         if not gates:
@@ -123,7 +125,7 @@ def evaluate_gates(
         sections = aggregates.get(scope.path) if aggregates is not None else None
         if sections is None:
             sections = aggregate_sections(own)
-        evaluator = _Scope(run, scope, own, sections)
+        evaluator = _Scope(run, scope, own, sections, elsewhere - set(sections_of(scope.kind)))
         results += sorted((evaluator.evaluate(gate) for gate in gates), key=lambda result: result.level)
     return results
 
@@ -139,9 +141,16 @@ class _Scope:
     """One case file's gates."""
 
     def __init__(
-        self, run: RunInfo, scope: SetInfo, records: Sequence[CaseResult], sections: Mapping[str, Any]
+        self,
+        run: RunInfo,
+        scope: SetInfo,
+        records: Sequence[CaseResult],
+        sections: Mapping[str, Any],
+        elsewhere: Collection[str] = (),
     ) -> None:
         self._run, self._scope, self._records, self._sections = run, scope, records, sections
+        #: Sections that only files of other kinds in this run can have figures in.
+        self._elsewhere = elsewhere
 
     def evaluate(self, gate: Gate) -> GateResult:
         path = gate.path
@@ -174,6 +183,8 @@ class _Scope:
 
     def _asked_for(self, gate: Gate, records: Sequence[CaseResult]) -> _Finding | None:
         """Whether anybody asked for this metric in this run and file."""
+        if gate.origin in ("ini", "command line") and gate.path.section in self._elsewhere:
+            return _Finding(NOT_APPLICABLE, "other_kind", {"kind": self._scope.kind, "section": gate.path.section})
         stages = metric_stages(gate.path.section, gate.path.metric)
         for stage in stages:
             if not self._selected(stage):

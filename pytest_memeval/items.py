@@ -21,6 +21,8 @@ from pytest_memeval.direct import Assets, can_be_direct, set_up
 from pytest_memeval.documents.problems import DocumentError
 from pytest_memeval.fixtures import PREFETCHER, PROXY_LINE, RUN, SAID, StageFailure, fixture_case
 from pytest_memeval.garbage import spare_collector
+from pytest_memeval.kind_items import KindFile, KindItem, kind_figure, kind_files, kind_meta, kind_result
+from pytest_memeval.kinds import KindRun, KindSet
 from pytest_memeval.metrics.thresholds import parse_path
 from pytest_memeval.plugin import SHARED_OPTIONS, harness_of
 from pytest_memeval.report.json_report import dumps
@@ -177,26 +179,31 @@ def select_items(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Apply ``--memeval-limit`` and ``--memeval-sample`` to every case set, and close what is tagged slow or
     integration. Cases are counted in the order of their file, however items were shuffled."""
     settings = harness_of(config).settings
-    by_file: dict[str, list[CaseItem]] = {}
+    by_file: dict[str, list[CaseItem | KindItem]] = {}
     for item in items:
-        if isinstance(item, CaseItem):
-            by_file.setdefault(item.case_file.nodeid, []).append(item)
+        if isinstance(item, CaseItem | KindItem):
+            by_file.setdefault(_file_of(item), []).append(item)
             for word in SHARED_OPTIONS:
                 if word in item.case.tags and not config.getoption(f"--run-{word}", False):
                     item.add_marker(pytest.mark.skip(reason=f"tagged {word}: opened by --run-{word}"))
     if settings.limit is None and settings.sample is None:
         return
-    kept: set[CaseItem] = set()
+    kept: set[CaseItem | KindItem] = set()
     for node_id, own in by_file.items():
         own.sort(key=lambda item: item.case.line)
         if settings.sample is not None and settings.sample < len(own):
             chosen = random.Random(f"{settings.seed}:{node_id}").sample(range(len(own)), settings.sample)
             own = [own[index] for index in sorted(chosen)]
         kept.update(own[: settings.limit])
-    dropped = [item for item in items if isinstance(item, CaseItem) and item not in kept]
+    dropped = [item for item in items if isinstance(item, CaseItem | KindItem) and item not in kept]
     if dropped:
-        items[:] = [item for item in items if not isinstance(item, CaseItem) or item in kept]
+        items[:] = [item for item in items if not isinstance(item, CaseItem | KindItem) or item in kept]
         config.hook.pytest_deselected(items=dropped)
+
+
+def _file_of(item: CaseItem | KindItem) -> str:
+    """The node id of the case set that the item belongs to."""
+    return item.memeval_set if isinstance(item, KindItem) else item.case_file.nodeid
 
 
 def _first_problem(listing: str) -> str:
@@ -222,7 +229,7 @@ class CaseHooks:
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         report = yield
-        if report.failed and isinstance(collector, CaseFile):
+        if report.failed and isinstance(collector, CaseFile | KindFile):
             # xdist hands such attributes on: the controller tells of the file in the report.
             report.memeval_broken = _first_problem(report.longreprtext)  # type: ignore[attr-defined]
         return report
@@ -233,8 +240,8 @@ class CaseHooks:
 
     def _set_of(self, item: pytest.Item) -> str | None:
         """The case set that the item counts for; ``None`` for one that enters no aggregate."""
-        if isinstance(item, CaseItem):
-            return item.case_file.nodeid
+        if isinstance(item, CaseItem | KindItem):
+            return _file_of(item)
         marker = item.get_closest_marker("memeval")
         if marker is None or not marker.kwargs.get("gate", False):
             return None
@@ -267,7 +274,7 @@ class CaseHooks:
             # The case's own work in the place of the wait for what was left of it.
             report.duration = max(0.0, report.duration - run.waited + run.seconds)
         if call.when == "call" and run is not None:
-            main = main_figure(run)
+            main = kind_figure(item, run) if isinstance(item, KindItem) else main_figure(run)
             if main:
                 report.memeval_main = main + self._alone(item)  # type: ignore[attr-defined]
         if call.when == "teardown":
@@ -318,9 +325,15 @@ class CaseHooks:
         harness = harness_of(self.config)
         envelope: dict[str, Any] = {}
         case_set = item.case_file.case_set if isinstance(item, CaseItem) else None
-        case = item.case if isinstance(item, CaseItem) else fixture_case(item)
-        if run is not None:
-            result: CaseResult | None = run.case_result(
+        of_kind = isinstance(item, KindItem)
+        case = item.case if isinstance(item, CaseItem) else None if of_kind else fixture_case(item)
+        if isinstance(item, KindItem):
+            result: CaseResult | None = kind_result(item, run, self._errors, skipped=self._skipped)
+            told = kind_meta(item, run)
+            if told is not None and self._once("meta", dumps(told)):
+                envelope["meta"] = told
+        elif run is not None:
+            result = run.case_result(
                 node_id=item.nodeid, set_path=owner, extra_errors=self._errors, skipped=self._skipped
             )
             parts = (owner, run.engine, run.llm, run.prompts, run.registry)
@@ -348,7 +361,7 @@ class CaseHooks:
         if case_set is None and case is not None and case.path is not None:
             case_set = harness.case_set(case.path)
         collected: dict[str, CaseSet] = self.config.stash.setdefault(FILES, {})
-        sets = dict(collected)
+        sets: dict[str, CaseSet | KindSet] = {**collected, **kind_files(self.config)}
         if case_set is not None:
             sets[owner] = case_set
         new = [name for name in sets if self._once("set", name)]
@@ -403,8 +416,10 @@ def _property_name(section: str, name: str) -> str:
     return f"memeval.{section}.{name}"
 
 
-def measured_sections(run: CaseRun) -> Mapping[str, SectionRecord]:
+def measured_sections(run: CaseRun | KindRun) -> Mapping[str, SectionRecord]:
     """The case's figures as far as it got."""
+    if isinstance(run, KindRun):
+        return run.sections
     status = run.statuses()
     return run.sections([stage for stage in run.plan.scored if status[stage] == "scored"])
 

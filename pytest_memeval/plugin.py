@@ -261,7 +261,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Generator[
     if file_path.suffix in SUFFIXES and _is_case_file(file_path, parent, claimed=bool(found)):
         harness_of(parent.config)
         from pytest_memeval.items import CaseFile
+        from pytest_memeval.kinds import kind_of
 
+        kind = kind_of(file_path)
+        if kind is not None:
+            return [*found, kind.file_class().from_parent(parent, path=file_path, kind=kind)]
         return [*found, CaseFile.from_parent(parent, path=file_path)]
     return found
 

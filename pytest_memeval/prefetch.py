@@ -9,8 +9,9 @@ before. Everything else, selection, reports, reruns, time limits, stays pytest's
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from pytest_memeval.direct import OWN
 from pytest_memeval.engine.protocol import STAGE_METHODS
 from pytest_memeval.fixtures import prepare_run, prompts_of, registry_of, templates_of
 from pytest_memeval.items import CaseItem
+from pytest_memeval.kind_items import KindItem
 from pytest_memeval.routing import Router
 
 if TYPE_CHECKING:
@@ -54,6 +56,14 @@ def can_overlap(engine: object) -> bool:
     return all(inspect.iscoroutinefunction(method) for method in methods if callable(method))
 
 
+def _can_overlap(item: CaseItem | KindItem, known: Any) -> bool:
+    return item.kind.can_overlap(known) if isinstance(item, KindItem) else can_overlap(known)
+
+
+def _prepare(item: KindItem, values: Mapping[str, Any]) -> Prepared:
+    return Prepared(*item.prepare(values))
+
+
 class Prefetcher:
     """One process's window of prepared cases."""
 
@@ -65,7 +75,7 @@ class Prefetcher:
         self._items: list[pytest.Item] = []
         self._places: dict[str, int] = {}
         #: Fixture definitions of engine and model → their values, as the items so far have got them.
-        self._known: dict[tuple[int, int], tuple[object, Any]] = {}
+        self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         self._why_not: dict[int, str | None] = {}
         self._costs: list[float] = []
         self._over = False
@@ -80,6 +90,16 @@ class Prefetcher:
             self._known[self._definitions(item)] = (engine, llm)
         prepared = self._ahead.take(item.nodeid)
         if prepared is not None and prepared.run.engine is not engine:
+            prepared.close()
+            prepared = None
+        self._fill(item)
+        return prepared
+
+    def take_kind(self, item: KindItem, values: Mapping[str, Any]) -> Prepared | None:
+        """The same for an item of another kind, whose fixtures have these values."""
+        self._known[self._definitions(item)] = (values, None)
+        prepared = self._ahead.take(item.nodeid)
+        if prepared is not None and any(prepared.run.values[name] is not value for name, value in values.items()):
             prepared.close()
             prepared = None
         self._fill(item)
@@ -111,38 +131,41 @@ class Prefetcher:
 
     def reason(self, item: pytest.Item) -> str | None:
         """Why the item cannot be prepared ahead; ``None`` if it can."""
-        if not isinstance(item, CaseItem):
+        if not isinstance(item, CaseItem | KindItem):
             return "no case item"
         if item.case.problems:
             return "invalid case"
         if any(item.get_closest_marker(name) is not None for name in ("skip", "skipif", "xfail")):
             return "may be skipped"
+        if isinstance(item, KindItem) and item.unselected() is not None:
+            return "not selected"
         key = id(item._fixtureinfo)
         if key not in self._why_not:
             self._why_not[key] = self._foreign(item)
         return self._why_not[key]
 
     @staticmethod
-    def _foreign(item: CaseItem) -> str | None:
+    def _foreign(item: CaseItem | KindItem) -> str | None:
         manager: Any = item.session._fixturemanager
-        for name in sorted(OWN):
+        fixed = item.kind.fixtures if isinstance(item, KindItem) else _FIXED
+        for name in sorted(OWN) if isinstance(item, CaseItem) else ():
             if len(manager.getfixturedefs(name, item) or ()) != 1:
                 return f"{name} is overridden"
         for name, found in item._fixtureinfo.name2fixturedefs.items():
             if name in OWN or not found:
                 continue
             definition: Any = found[-1]
-            if name in _FIXED and (definition.scope != "session" or definition.params is not None):
+            if name in fixed and (definition.scope != "session" or definition.params is not None):
                 return f"{name} is not one for the whole session"
-            if name not in _FIXED and definition.scope != "session" and _of_project(definition.func, item.config):
+            if name not in fixed and definition.scope != "session" and _of_project(definition.func, item.config):
                 return f"fixture {name} of the project"
         return None
 
     @staticmethod
-    def _definitions(item: CaseItem) -> tuple[int, int]:
+    def _definitions(item: CaseItem | KindItem) -> tuple[Any, ...]:
         found = item._fixtureinfo.name2fixturedefs
-        engine, llm = (id(found[name][-1]) if found.get(name) else 0 for name in _FIXED)
-        return engine, llm
+        own = (item.kind.name, *item.kind.fixtures) if isinstance(item, KindItem) else _FIXED
+        return tuple(id(found[name][-1]) if found.get(name) else name for name in own)
 
     # -- pytest's hooks ----------------------------------------------------------------------------------------
 
@@ -195,12 +218,15 @@ class Prefetcher:
                 return
             if upcoming.nodeid in self._ahead or self.reason(upcoming) is not None:
                 continue
-            assert isinstance(upcoming, CaseItem)
+            assert isinstance(upcoming, CaseItem | KindItem)
             known = self._known.get(self._definitions(upcoming))
-            if known is None or not can_overlap(known[0]):
+            if known is None or not _can_overlap(upcoming, known[0]):
                 # Its engine is made when its first item is set up; until then nothing behind it is touched.
                 return
-            self._start(upcoming, *known)
+            if isinstance(upcoming, KindItem):
+                self._ahead.start(upcoming.nodeid, partial(_prepare, upcoming, known[0]))
+            else:
+                self._start(upcoming, *known)
 
     def _start(self, item: CaseItem, engine: object, llm: Any) -> None:
         def make() -> Prepared:

@@ -209,16 +209,21 @@ class Recorder:
         settings = self.settings
         # In an order that does not depend on which process or case came first.
         metas = sorted(self.metas, key=lambda meta: json.dumps(meta, sort_keys=True))
-        first: Mapping[str, Any] = metas[0] if metas else {}
+        first: Mapping[str, Any] = {key: value for meta in reversed(metas) for key, value in meta.items()}
         versions, hashes, prompt_notes = self._prompts()
         set_notes = tuple(f"{path}: {info.note}" for path, info in sorted(self.sets.items()) if info.note)
         crash = (f"{self.crashed} worker process(es) crashed",) if self.crashed else ()
-        engines = sorted({json.dumps(meta["engine"], sort_keys=True) for meta in self.metas})
+        engines = sorted({json.dumps(meta["engine"], sort_keys=True) for meta in self.metas if "engine" in meta})
         engine = dict(json.loads(engines[0])) if engines else {"name": settings.engine}
         if len(engines) > 1:
             engine["others"] = [json.loads(other) for other in engines[1:]]
         # Where no engine was ever reached nothing is known of its stages, and none may pass for unsupported.
-        stages = sorted({stage for meta in self.metas for stage in meta["supported_stages"]}) or list(DISTILL_STAGES)
+        told = {stage for meta in self.metas for stage in meta["supported_stages"]}
+        if not told.intersection(DISTILL_STAGES):
+            told.update(DISTILL_STAGES)
+        # Whether the stages of another kind are supported its cases say themselves.
+        told.update(stage for info in self.sets.values() if info.kind != "distill" for stage in info.truth_counts)
+        stages = sorted(told)
         stage_set = settings.stage_set
         return RunInfo(
             run_id=self.run_id,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_memeval.cases.models import CaseSet, EvalCase
+from pytest_memeval.kinds import KindCase, KindSet, kind_named
 from pytest_memeval.metrics.thresholds import Gate, Threshold, parse_gate
 from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.report.build import build_report
@@ -37,7 +38,7 @@ class Rescoring:
 
 
 def rescore_report(
-    report: Mapping[str, Any], case_sets: Mapping[str, CaseSet], change: Rescoring
+    report: Mapping[str, Any], case_sets: Mapping[str, CaseSet | KindSet], change: Rescoring
 ) -> tuple[dict[str, Any], list[CaseResult]]:
     """The report that the stored outputs give with today's labels, and its case results.
 
@@ -108,12 +109,14 @@ def _notes(*, in_code: int, gone: int, changed: int, added: int) -> list[str]:
     return notes
 
 
-def rescore_case(record: CaseResult, case: EvalCase, change: Rescoring, run: RunInfo) -> CaseResult:
+def rescore_case(record: CaseResult, case: EvalCase | KindCase, change: Rescoring, run: RunInfo) -> CaseResult:
     """One case with its stored outputs and today's labels. A stage that has labels now and of which the run kept no
     output is errored: it cannot be told from the record. So is a case whose labels are now invalid."""
     was_idle = record.outcome == "skipped" and bool(record.stages) and "skipped" not in record.stages.values()
     if record.outcome == "skipped" and not was_idle:
         return record
+    if isinstance(case, KindCase):
+        return kind_named(record.kind).rescore(record, case)
     described = replace(
         record,
         source=case.source,

@@ -87,6 +87,8 @@ class CaseResult:
     tags: tuple[str, ...] = ()
     line: int = 0
     content_hash: str = ""
+    #: What the case shares with others of its file (a conversation, a document); empty where it stands alone.
+    cluster: str = ""
     stages: Mapping[str, StageStatus] = field(default_factory=dict)
     sections: Mapping[str, SectionRecord] = field(default_factory=dict)
     errors: tuple[CaseError, ...] = ()
@@ -111,6 +113,7 @@ class CaseResult:
             "tags": list(self.tags),
             "line": self.line,
             "content_hash": self.content_hash,
+            "cluster": self.cluster,
             "outcome": self.outcome,
             "stages": dict(self.stages),
             "sections": {name: section.to_json() for name, section in self.sections.items()},
@@ -135,6 +138,7 @@ class CaseResult:
         return cls(
             **plain,
             content_hash=data["content_hash"],
+            cluster=intern(data.get("cluster") or ""),
             outcome=data["outcome"],
             tags=tuple(data["tags"]),
             stages={intern(stage): cast("StageStatus", intern(status)) for stage, status in data["stages"].items()},

@@ -204,6 +204,11 @@ class CaseRun:
                         self.results[needed] = result
         return self.results.get(stage, IDLE)
 
+    async def work_ahead(self) -> None:
+        """Run every stage of the plan, for whoever prepares the case before its turn."""
+        for stage in self.plan.run:
+            await self.advance(stage)
+
     @property
     def seconds(self) -> float:
         """The case's own work so far."""

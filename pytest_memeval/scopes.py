@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_memeval.cases.models import CaseSet
+from pytest_memeval.kinds import KindSet
+from pytest_memeval.kinds import set_info as kind_set_info
 from pytest_memeval.metrics.catalog import DEFAULT_DISTILL_GATES
 from pytest_memeval.metrics.thresholds import Gate
 from pytest_memeval.results import SetInfo
 from pytest_memeval.stages import truth_stages
 
 
-def set_info(case_set: CaseSet, path: str, ini_gates: Sequence[Gate] = ()) -> SetInfo:
+def set_info(case_set: CaseSet | KindSet, path: str, ini_gates: Sequence[Gate] = ()) -> SetInfo:
     """The file's own gates, else the ini's, else the defaults of its kind, and how many cases have labels for what."""
+    if isinstance(case_set, KindSet):
+        return kind_set_info(case_set, path, ini_gates)
     counts: dict[str, int] = {}
     for case in case_set.cases:
         for stage in truth_stages(case):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_memeval.results import StageStatus
-from pytest_memeval.values import DISTILL_STAGES
+from pytest_memeval.values import ALL_STAGES, DISTILL_STAGES
 
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import EvalCase
@@ -43,10 +43,10 @@ def parse_stages(text: str) -> frozenset[str] | None:
         if name == "all":
             continue
         stage = STAGE_ALIASES.get(name, name)
-        if stage not in DISTILL_STAGES:
+        if stage not in ALL_STAGES:
             from pytest_memeval.documents.problems import did_you_mean
 
-            raise UnknownStage(f"unknown stage {name!r}{did_you_mean(name, (*DISTILL_STAGES, 'rrf', 'all'))}")
+            raise UnknownStage(f"unknown stage {name!r}{did_you_mean(name, (*ALL_STAGES, 'rrf', 'all'))}")
         chosen.add(stage)
     if "all" in names:
         return None

@@ -16,6 +16,7 @@ KNOW_PYTEST = {
     "direct.py",
     "fixtures.py",
     "items.py",
+    "kind_items.py",
     "plan_hooks.py",
     "plugin.py",
     "prefetch.py",

@@ -53,6 +53,7 @@ def case_entry(result: CaseResult) -> dict[str, Any]:
         "tags": list(result.tags),
         "line": result.line,
         "content_hash": result.content_hash,
+        "cluster": result.cluster,
         "outcome": result.outcome,
         "l1_f1": None,
         "strict_match": None,

@@ -28,6 +28,10 @@ _SENTENCES = {
     "stage_not_selected": ("Stage {stage} is not selected in this run.", "本次运行未选择阶段 {stage}。"),
     "no_truth_in_file": ("No case of this file has labels for stage {stage}.", "该文件中没有用例标注了阶段 {stage}。"),
     "stage_unsupported": ("The engine does not support stage {stage}.", "引擎不支持阶段 {stage}。"),
+    "other_kind": (
+        "Cases of kind {kind} have no section {section}; the gate is for other files of this run.",
+        "类型为 {kind} 的用例没有 {section} 部分；该门禁针对本次运行的其他文件。",
+    ),
     "selection_left_no_truth": (
         "None of the selected cases has labels for stage {stage}.",
         "所选用例均未标注阶段 {stage}。",

@@ -92,6 +92,7 @@ def case_result_from_entry(entry: Mapping[str, Any]) -> CaseResult:
             },
             tags=tuple(entry["tags"]),
             content_hash=entry["content_hash"],
+            cluster=entry.get("cluster") or "",
             stages=dict(entry["stages"]),
             sections=dict(_sections(entry)),
             errors=tuple(CaseError(e["stage"], e["kind"], e["message"]) for e in entry["errors"]),
