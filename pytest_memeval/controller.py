@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.plugin import SUFFIXES, harness_of, matches_files, settings_of
+from pytest_memeval.plugin import HANDED, SUFFIXES, harness_of, matches_files, settings_of
 
 if TYPE_CHECKING:
     from pytest_memeval.budget import Budget
@@ -126,8 +126,7 @@ class Controller:
         if envelope is not None and not self._evaluates_nothing():
             again = report.nodeid in self._reruns
             self._reruns.discard(report.nodeid)
-            self._take(json.loads(envelope), getattr(report, "node", None), rerun=again)
-            del report.memeval_envelope  # terminal and HTML reporters keep every report
+            self._take(report, rerun=again)
             if self.budget is not None:
                 self.budget.check(self.recorder)
             self._progress()
@@ -137,12 +136,21 @@ class Controller:
             # The item's end never came: reporters that wait for it, such as the HTML one, get it here.
             self.config.hook.pytest_runtest_logreport(report=_teardown_after(report))
 
-    def _take(self, envelope: dict[str, Any], node: Any, *, rerun: bool) -> None:
-        pid = envelope.pop("pid", None)
-        if pid is not None and node is not None and getattr(node.gateway.spec, "popen", False):
-            self._local[node] = pid
+    def _take(self, report: Any, *, rerun: bool) -> None:
+        # Terminal and HTML reporters keep every report, and need not keep these texts with it.
+        said, record = report.__dict__.pop("memeval_envelope"), report.__dict__.pop("memeval_record", None)
+        handed = self.config.stash.get(HANDED, None)
+        if said != "{}":
+            envelope = json.loads(said)
+            node = getattr(report, "node", None)
+            pid = envelope.pop("pid", None)
+            if pid is not None and node is not None and getattr(node.gateway.spec, "popen", False):
+                self._local[node] = pid
+            self.recorder.take_process(envelope)
+        if record is None or rerun:
+            return
         try:
-            self.recorder.take(envelope, rerun=rerun)
+            self.recorder.take(record, handed[1] if handed is not None and handed[0] is record else None)
         except OSError as error:
             self._report_trouble(error)
 

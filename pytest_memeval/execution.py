@@ -15,7 +15,7 @@ from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import CaseDatabases, StageContext, StageError
 from pytest_memeval.llm.protocol import ChatModel, Embedder
-from pytest_memeval.loops import call_in_daemon_thread, in_daemon_thread
+from pytest_memeval.loops import call_blocking, in_daemon_thread
 from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.recording import StageChatModel
 from pytest_memeval.results import CallRecord, StageResult
@@ -268,7 +268,7 @@ class StageExecutor:
         if inspect.iscoroutinefunction(function):
             return await function(*args)
         if self.wait_for is not None:
-            result = call_in_daemon_thread(function, *args)
+            result = call_blocking(function, *args)
             return self.wait_for(_value(result)) if inspect.isawaitable(result) else result
         result = await in_daemon_thread(function, *args)
         return await result if inspect.isawaitable(result) else result

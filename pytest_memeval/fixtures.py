@@ -169,7 +169,7 @@ def memeval_case(request: pytest.FixtureRequest) -> EvalCase:
 
 @pytest.fixture(scope="session")
 def memeval_engine(request: pytest.FixtureRequest) -> object:
-    """The memory system under test (--memeval-engine). Its plain methods are called in a thread of their own."""
+    """The memory system under test (--memeval-engine)."""
     recorded = recorded_outputs(request.node)
     if recorded is not None:
         return recorded

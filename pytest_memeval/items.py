@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -24,7 +25,7 @@ from pytest_memeval.garbage import spare_collector
 from pytest_memeval.kind_items import KindFile, KindItem, kind_figure, kind_files, kind_meta, kind_result
 from pytest_memeval.kinds import KindRun, KindSet
 from pytest_memeval.metrics.thresholds import parse_path
-from pytest_memeval.plugin import SHARED_OPTIONS, harness_of
+from pytest_memeval.plugin import HANDED, SHARED_OPTIONS, harness_of
 from pytest_memeval.report.json_report import dumps
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.runner import CaseRun, untouched_result
@@ -278,7 +279,7 @@ class CaseHooks:
             if main:
                 report.memeval_main = main + self._alone(item)  # type: ignore[attr-defined]
         if call.when == "teardown":
-            report.memeval_envelope = self._envelope(item, owner, run)  # type: ignore[attr-defined]
+            self._hand_over(report, item, owner, run)
             _forget(item)
         return report
 
@@ -321,7 +322,24 @@ class CaseHooks:
             )
         return self._shown[1]
 
-    def _envelope(self, item: pytest.Item, owner: str, run: CaseRun | None) -> str:
+    def _hand_over(self, report: Any, item: pytest.Item, owner: str, run: CaseRun | None) -> None:
+        """Give the report what the controller takes from it: as texts, since it may travel to another process.
+
+        ``memeval_record`` is the case's result as it is written to the journal, ``memeval_envelope`` what the process
+        says besides, mostly nothing.
+        """
+        envelope, result = self._envelope(item, owner, run)
+        report.memeval_envelope = dumps(envelope) if envelope else "{}"
+        if result is not None:
+            report.memeval_record = text = dumps(result.to_json())
+            if not hasattr(self.config, "workerinput") and (run is None or (isinstance(run, CaseRun) and not run.provided)):
+                # Known to be what reading the text gives. Where a project's fixture gave figures, that is not sure.
+                self.config.stash[HANDED] = (text, with_own_texts(result))
+
+    def _envelope(
+        self, item: pytest.Item, owner: str, run: CaseRun | None
+    ) -> tuple[dict[str, Any], CaseResult | None]:
+        """What the process says with this item's end, and the case's result."""
         harness = harness_of(self.config)
         envelope: dict[str, Any] = {}
         case_set = item.case_file.case_set if isinstance(item, CaseItem) else None
@@ -356,8 +374,6 @@ class CaseHooks:
         line = item.stash.get(PROXY_LINE, None)
         if result is not None and line is not None:
             result = replace(result, calls=(*result.calls, *line.calls))
-        if result is not None:
-            envelope["record"] = result.to_json()
         if case_set is None and case is not None and case.path is not None:
             case_set = harness.case_set(case.path)
         collected: dict[str, CaseSet] = self.config.stash.setdefault(FILES, {})
@@ -371,7 +387,7 @@ class CaseHooks:
         if self._once("selected", ""):
             envelope["selected"] = self._selected or {}
             envelope["pid"] = os.getpid()
-        return dumps(envelope)
+        return envelope, result
 
     def _once(self, kind: str, what: str) -> bool:
         key = f"{kind}:{what}"
@@ -401,6 +417,12 @@ def _locate(failure: StageFailure, item: CaseItem) -> None:
     shown = item.case_file._shown(item.path)
     text = failure.text.replace(f"{item.path}:", f"{shown}:")
     failure.msg = text if text.startswith(f"{shown}:") else f"{item.place}: [{failure.stage}] {text}"
+
+
+def with_own_texts(result: CaseResult) -> CaseResult:
+    """The result with copies, in JSON's types, of all that an engine gave: it may go on to change its objects."""
+    outputs, facts = json.loads(dumps([result.outputs, result.facts])) if result.outputs or result.facts else ({}, ())
+    return replace(result, outputs=outputs, facts=tuple(facts))
 
 
 def _forget(item: pytest.Item) -> None:

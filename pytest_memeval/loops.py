@@ -158,12 +158,19 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
     return await future
 
 
-def call_in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
-    """:func:`in_daemon_thread` for a caller that may block: no loop has to carry the result back."""
-    answer: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+def call_blocking(function: Callable[..., T], *args: Any) -> T:
+    """Call a blocking function for a caller that may block, in a copy of its context.
+
+    In the calling thread, since going to another and back costs more than a small function does; unless a loop runs
+    here, as in a notebook: ``asyncio.run`` inside the function would fail then, so it gets a daemon thread.
+    """
     context = contextvars.copy_context()
-    _give_to_worker(lambda: answer.put(_outcome(context, function, args)))
-    result, error = answer.get()
+    if asyncio._get_running_loop() is None:
+        result, error = _outcome(context, function, args)
+    else:
+        answer: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+        _give_to_worker(lambda: answer.put(_outcome(context, function, args)))
+        result, error = answer.get()
     if error is not None:
         try:
             raise error

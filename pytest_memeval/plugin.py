@@ -16,6 +16,7 @@ from pytest_memeval.options import OPTIONS, Option
 if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
     from pytest_memeval.recorder import Recorder
+    from pytest_memeval.results import CaseResult
     from pytest_memeval.settings import Settings
 
 #: Options that many projects define themselves: registered late, and only when used.
@@ -29,6 +30,8 @@ SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl"})
 
 SETTINGS = pytest.StashKey["Settings"]()
 HARNESS = pytest.StashKey["Harness"]()
+#: The last record's text and the result that it stands for, where the item ran in the controller's own process.
+HANDED = pytest.StashKey[tuple[str, "CaseResult"]]()
 PATTERNS = pytest.StashKey[list[Any]]()
 
 

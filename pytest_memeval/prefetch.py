@@ -9,6 +9,7 @@ before. Everything else, selection, reports, reruns, time limits, stays pytest's
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -31,8 +32,12 @@ if TYPE_CHECKING:
 
 #: Own work of a case, in seconds, from which it is worth preparing others meanwhile; until one is known, it is.
 WORTH_SECONDS = 0.002
+#: So many of the last cases are looked at for that.
+JUDGED = 10
 #: The window looks this many times the limit ahead, so that one slow case at its head does not empty it.
 DEPTH = 2
+
+HOOKS_NAME = "memeval-prefetch-items"
 
 _FIXED = ("memeval_engine", "memeval_llm")
 
@@ -76,8 +81,12 @@ class Prefetcher:
         self._places: dict[str, int] = {}
         #: Fixture definitions of engine and model → their values, as the items so far have got them.
         self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        #: The same definitions → whether several cases may be asked of them at once.
+        self._overlap: dict[tuple[Any, ...], bool] = {}
         self._why_not: dict[int, str | None] = {}
-        self._costs: list[float] = []
+        self._costs: deque[float] = deque(maxlen=JUDGED)
+        self._hooks = _ItemHooks(self)
+        config.pluginmanager.register(self._hooks, HOOKS_NAME)
         self._over = False
         option = config.option
         self._careful = bool(option.maxfail) or bool(getattr(option, "stepwise", False))
@@ -87,7 +96,9 @@ class Prefetcher:
     def take(self, item: pytest.Item, engine: object, llm: Any) -> Prepared | None:
         """The item's prepared case, if its engine and model are those that the item has got."""
         if isinstance(item, CaseItem):
-            self._known[self._definitions(item)] = (engine, llm)
+            self._learn(item, engine, llm)
+        if self._needs_nothing():
+            return None
         prepared = self._ahead.take(item.nodeid)
         if prepared is not None and prepared.run.engine is not engine:
             prepared.close()
@@ -97,7 +108,9 @@ class Prefetcher:
 
     def take_kind(self, item: KindItem, values: Mapping[str, Any]) -> Prepared | None:
         """The same for an item of another kind, whose fixtures have these values."""
-        self._known[self._definitions(item)] = (values, None)
+        self._learn(item, values, None)
+        if self._needs_nothing():
+            return None
         prepared = self._ahead.take(item.nodeid)
         if prepared is not None and any(prepared.run.values[name] is not value for name, value in values.items()):
             prepared.close()
@@ -105,9 +118,23 @@ class Prefetcher:
         self._fill(item)
         return prepared
 
+    def _learn(self, item: CaseItem | KindItem, first: Any, second: Any) -> None:
+        definitions = self._definitions(item)
+        known = self._known.get(definitions)
+        if known is None or known[0] is not first or known[1] is not second:
+            self._known[definitions] = (first, second)
+            self._overlap[definitions] = _can_overlap(item, first)
+
+    def _needs_nothing(self) -> bool:
+        """Whether nothing is under way, and nothing known so far may be: then items are left alone."""
+        if not self.idle or any(self._overlap.values()):
+            return False
+        self._rest()
+        return True
+
     def tell_cost(self, seconds: float) -> None:
         """The own work of a case that has ended."""
-        self._costs = [*self._costs[-9:], seconds]
+        self._costs.append(seconds)
 
     def hold(self) -> None:
         """Prepare nothing more; the cases that are under way go on until their items take them."""
@@ -173,44 +200,45 @@ class Prefetcher:
         self._items = session.items
         self._places = {item.nodeid: place for place, item in enumerate(session.items)}
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        try:
-            result = yield
-        except BaseException:
-            # An interrupt: pytest formats tracebacks first, and calls would go on meanwhile.
-            self._stop()
-            raise
-        if item.session.shouldfail or item.session.shouldstop:
-            self._stop()
-        return result
-
-    @pytest.hookimpl(wrapper=True, trylast=True)  # when pytest already captures
-    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        self._watch()
-        return (yield)
-
     def pytest_keyboard_interrupt(self) -> None:
-        self._stop()
+        self.stop()
 
     def pytest_sessionfinish(self) -> None:
-        self._stop()
+        self.stop()
         self._router.close()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Forget every case that is under way, and prepare no other."""
         self._over = True
         self._ahead.close()
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
+        """Have what cases say before their turn kept for it."""
         self._router.watch_streams()
         logging_plugin = self._config.pluginmanager.getplugin("logging-plugin")
         for name in ("caplog_handler", "report_handler", "log_cli_handler", "log_file_handler"):
             self._router.watch_handler(getattr(logging_plugin, name, None))
 
+    def _rest(self) -> None:
+        """Take the hooks off the items while nothing is prepared: they cost as much as a trivial case does."""
+        manager = self._config.pluginmanager
+        if manager.is_registered(self._hooks):
+            manager.unregister(self._hooks)
+
+    def _wake(self) -> None:
+        manager = self._config.pluginmanager
+        if not manager.is_registered(self._hooks):
+            manager.register(self._hooks, HOOKS_NAME)
+            self.watch()  # the item at hand is past its own
+
     # -- the window --------------------------------------------------------------------------------------------
 
     def _fill(self, item: pytest.Item) -> None:
-        if self._over or (self._costs and sorted(self._costs)[len(self._costs) // 2] < WORTH_SECONDS):
+        if self._over:
+            return
+        if self._costs and sorted(self._costs)[len(self._costs) // 2] < WORTH_SECONDS:
+            if len(self._costs) == JUDGED and self.idle:
+                self._rest()
             return
         depth = self._ahead.limit * (1 if self._careful else DEPTH)
         for upcoming in self._upcoming(item):
@@ -223,6 +251,7 @@ class Prefetcher:
             if known is None or not _can_overlap(upcoming, known[0]):
                 # Its engine is made when its first item is set up; until then nothing behind it is touched.
                 return
+            self._wake()
             if isinstance(upcoming, KindItem):
                 self._ahead.start(upcoming.nodeid, partial(_prepare, upcoming, known[0]))
             else:
@@ -263,3 +292,27 @@ class Prefetcher:
         with worker.torun.lock() as queued:
             places = [worker.nextitem_index, *queued]
         yield from (self._items[place] for place in places if isinstance(place, int))
+
+
+class _ItemHooks:
+    """What every item has to pass while cases may be under way."""
+
+    def __init__(self, prefetcher: Prefetcher) -> None:
+        self._prefetcher = prefetcher
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        try:
+            result = yield
+        except BaseException:
+            # An interrupt: pytest formats tracebacks first, and calls would go on meanwhile.
+            self._prefetcher.stop()
+            raise
+        if item.session.shouldfail or item.session.shouldstop:
+            self._prefetcher.stop()
+        return result
+
+    @pytest.hookimpl(wrapper=True, trylast=True)  # when pytest already captures
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        self._prefetcher.watch()
+        return (yield)

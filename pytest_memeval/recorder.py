@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Recorder:
-    """Takes envelopes (what an item's report carries), journals each case at once and builds the report.
+    """Takes what an item's report carries, journals each case at once and builds the report.
 
-    An envelope holds ``record`` (a CaseResult), and in each process's first one of a kind ``sets`` (SetInfos of the
+    That is the case's record (a CaseResult as JSON), and with a process's first one of a kind ``sets`` (SetInfos of the
     collected files), ``meta`` (engine, model, prompts of the process) and ``selected`` (node ids of all its case items
     with their sets).
     """
@@ -52,14 +52,9 @@ class Recorder:
         #: US dollars that this run's own requests have cost so far.
         self.spent = 0.0
 
-    def take(self, data: Mapping[str, Any], *, rerun: bool = False) -> CaseResult | None:
-        """Add one envelope's content. The result of an attempt that is run again is dropped."""
-        self.take_process(data)
-        if "record" not in data or rerun:
-            return None
-        result = CaseResult.from_json(data["record"])
-        self.add(result)
-        return result
+    def take(self, record: str, result: CaseResult | None = None) -> None:
+        """Add a case's result given as the text of its JSON form, and as ``result`` too where that is at hand."""
+        self.add(CaseResult.from_json(json.loads(record)) if result is None else result, text=record)
 
     def take_process(self, data: Mapping[str, Any]) -> None:
         """What a process says of itself, once: its case files, engine, model, prompts, selection."""
@@ -70,21 +65,20 @@ class Recorder:
             self.metas.append(data["meta"])
         self.selected.update(data.get("selected", {}))
 
-    def add(self, result: CaseResult) -> None:
-        """Add a case's result; a later one of the same item replaces it."""
-        result = self._priced(result)
+    def add(self, result: CaseResult, *, text: str | None = None) -> None:
+        """Add a case's result; a later one of the same item replaces it. ``text``: its JSON form, if that is known."""
+        if result.calls:
+            result, text = self._priced(result), None
         if self._journal is None:
             from pytest_memeval.report.journal import Journal
 
             self._journal = Journal(self.journal_path, report_text=self.settings.report_text)
         # Counted first: a journal that cannot be written loses no result.
         self.results[result.node_id] = result
-        self._journal.append(result)
+        self._journal.append(result, text=text)
 
     def _priced(self, result: CaseResult) -> CaseResult:
         """The result with the list price of each call; a model that costs nothing is free, an unknown one unknown."""
-        if not result.calls:
-            return result
         priced = replace(result, calls=tuple(replace(call, cost=self._price(call)) for call in result.calls))
         self.spent += self.cost_of_requests(priced.calls)
         return priced

@@ -238,6 +238,11 @@ class CaseRun:
                 given = replace(given, error=case_error(stage, error))
         self.results[stage] = given
 
+    @property
+    def provided(self) -> bool:
+        """Whether anything was put in the place of a stage's own result."""
+        return bool(self._provided)
+
     # -- one stage ---------------------------------------------------------------------------------------------
 
     async def _run(self, stage: str) -> StageResult:

@@ -24,12 +24,15 @@ class Journal:
         self._policy = report_text
         self._file: TextIO | None = None
 
-    def append(self, result: CaseResult) -> None:
+    def append(self, result: CaseResult, *, text: str | None = None) -> None:
+        """Write the result; ``text`` is its JSON form, where somebody has made it already."""
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             _end_last_line(self.path)
             self._file = self.path.open("a", encoding="utf-8", newline="\n")
-        self._file.write(dumps(apply_text_policy(result.to_json(), self._policy)) + "\n")
+        if text is None or self._policy != "full":
+            text = dumps(apply_text_policy(result.to_json(), self._policy))
+        self._file.write(text + "\n")
         self._file.flush()
 
     def close(self) -> None:
