@@ -332,13 +332,12 @@ class CaseHooks:
         report.memeval_envelope = dumps(envelope) if envelope else "{}"
         if result is not None:
             report.memeval_record = text = dumps(result.to_json())
-            if not hasattr(self.config, "workerinput") and (run is None or (isinstance(run, CaseRun) and not run.provided)):
+            own = run is None or (isinstance(run, CaseRun) and not run.provided)
+            if own and not hasattr(self.config, "workerinput"):
                 # Known to be what reading the text gives. Where a project's fixture gave figures, that is not sure.
                 self.config.stash[HANDED] = (text, with_own_texts(result))
 
-    def _envelope(
-        self, item: pytest.Item, owner: str, run: CaseRun | None
-    ) -> tuple[dict[str, Any], CaseResult | None]:
+    def _envelope(self, item: pytest.Item, owner: str, run: CaseRun | None) -> tuple[dict[str, Any], CaseResult | None]:
         """What the process says with this item's end, and the case's result."""
         harness = harness_of(self.config)
         envelope: dict[str, Any] = {}

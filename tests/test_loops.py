@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_memeval.loops import LoopBlocked, LoopThread, in_daemon_thread
+from pytest_memeval.loops import LoopBlocked, LoopThread, call_blocking, in_daemon_thread
 
 
 @pytest.fixture
@@ -174,3 +174,25 @@ def test_context_variables_reach_the_thread(loop: LoopThread) -> None:
         return await in_daemon_thread(variable.get)
 
     assert loop.run(work()) == "case 7"
+
+
+def test_a_caller_that_may_block_is_served_in_its_own_thread_and_context() -> None:
+    variable = contextvars.ContextVar("variable", default="none")
+
+    def blocking() -> tuple[int, int]:
+        variable.set("changed")
+        return threading.get_ident(), asyncio.run(value(3))
+
+    assert call_blocking(blocking) == (threading.get_ident(), 3)
+    assert variable.get() == "none"
+    with pytest.raises(ZeroDivisionError):
+        call_blocking(lambda: 1 // 0)
+
+
+def test_a_caller_on_a_running_loop_gets_a_thread_in_which_loops_can_run() -> None:
+    async def notebook() -> tuple[int, int]:
+        return call_blocking(lambda: (threading.get_ident(), asyncio.run(value(3))))
+
+    thread, result = asyncio.run(notebook())
+    assert thread != threading.get_ident()
+    assert result == 3

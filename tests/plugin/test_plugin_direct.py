@@ -220,3 +220,44 @@ def memeval_engine():
     result = project.run("cases/v001.yaml", "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED*v001.yaml*not today*"])
+
+
+def test_what_an_engine_does_to_its_objects_later_changes_no_record(project: Project) -> None:
+    project.write(
+        "line_engine.py",
+        """
+        class LineEngine:
+            name = "keeper"
+            seen = []
+
+            def extract(self, conversation, ctx):
+                self.seen.append(ctx.case_id)
+                ctx.record("seen", so_far=self.seen)
+                return [{"content": conversation[0].content, "dimensions": ["identity"], "extra": {"seen": self.seen}}]
+        """,
+    )
+    project.cases(good_cases(3))
+    project.run("cases/v001.yaml").assert_outcomes(passed=3)
+    entries = project.report()["per_case"]
+    so_far = [[fact["so_far"] for fact in entry["facts"] if fact["kind"] == "seen"] for entry in entries]
+    assert so_far == [[["eval-001"]], [["eval-001", "eval-002"]], [["eval-001", "eval-002", "eval-003"]]]
+    assert [entry["outputs"]["l1"][0]["extra"]["seen"] for entry in entries] == [found[0] for found in so_far]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_items_are_left_alone_where_nothing_can_be_prepared(project: Project, workers: int) -> None:
+    project.cases(good_cases(6))
+    _say(
+        project,
+        """
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    hooks = item.config.pluginmanager.hook.pytest_runtest_protocol.get_hookimpls()
+    with open("watched.txt", "a", encoding="utf-8") as file:
+        print(sum("prefetch" in hook.plugin_name for hook in hooks), file=file)
+""",
+    )
+    project.run("cases/v001.yaml", *(("-n", "2") if workers else ())).assert_outcomes(passed=6)
+    watched = (project.path / "watched.txt").read_text(encoding="utf-8").split()
+    assert watched == ["0"] * 6
