@@ -88,10 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     init.set_defaults(command=_init)
 
     from pytest_memeval.cli_cache import add_cache_commands
+    from pytest_memeval.cli_compare import add_compare_command
     from pytest_memeval.cli_labels import add_label_commands
     from pytest_memeval.cli_proxy import add_proxy_command
 
     add_cache_commands(commands)
+    add_compare_command(commands)
     add_label_commands(commands)
     add_proxy_command(commands)
     return parser

@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"documents.problems", "llm.protocol", "values"},
     "judge": {"assets", "documents", "llm", "metrics", "recording", "results", "values"},
     "report": {"aggregate", "case_counts", "gates", "metrics", "results", "values"},
+    "compare": {"aggregate", "assets.prompts", "case_counts", "documents.problems", "metrics", "report", "results"},
 }
 #: The same for type checking only.
 MAY_NAME: dict[str, set[str]] = {"metrics": {"cases.models"}}

@@ -1,0 +1,99 @@
+"""The comparison of two reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_memeval.compare.changes import case_changes, missing, newly, recovered
+from pytest_memeval.compare.confusions import confusion_changes, prompt_changes
+from pytest_memeval.compare.differences import metric_differences
+from pytest_memeval.compare.model import CaseNote, Comparison, MetricDifference, Side
+from pytest_memeval.compare.pairing import Pairing, pair_cases
+from pytest_memeval.compare.settings import blocked_metrics, setting_differences
+from pytest_memeval.report.build import is_embedded
+from pytest_memeval.report.reader import records_of
+from pytest_memeval.report.tables import describe, prompts_text
+from pytest_memeval.results import CaseResult
+
+
+def compare_reports(
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    *,
+    labels: tuple[str, str] = ("A", "B"),
+    prompt_texts: Mapping[str, str] | None = None,
+) -> Comparison:
+    """Hold report ``b`` against report ``a`` (as :func:`~pytest_memeval.report.reader.load_report` gives them).
+
+    Compared are the cases that both have with the same content, and in each metric those that both measured. What
+    differs in matcher, registry, templates, judge, stage input or text metrics takes the metrics that depend on it
+    out: their values are given, no difference. ``prompt_texts`` (SHA-256 → text) lets the prompts' difference be shown.
+    Raises ReportError for a damaged entry.
+    """
+    pairing = pair_cases(records_of(a), records_of(b))
+    settings = setting_differences(a, b)
+    blocked = blocked_metrics(settings, _paths(pairing))
+    plain, keyed, families = metric_differences(pairing, (a, b), blocked)
+    changes, unchanged = case_changes(pairing.pairs, blocked)
+    prompts = prompt_changes(a, b, prompt_texts or {})
+    confusable = "matcher" not in blocked.values() and "registry" not in blocked.values()
+    return Comparison(
+        a=_side(a, labels[0]),
+        b=_side(b, labels[1]),
+        settings=tuple(settings),
+        compared=len(pairing.pairs),
+        metrics=tuple(plain),
+        keyed=tuple(keyed),
+        families=families,
+        changes=tuple(changes),
+        unchanged=unchanged,
+        newly_errored=tuple(newly(pairing.pairs, "errored")),
+        recovered=tuple(recovered(pairing.pairs)),
+        newly_skipped=tuple(newly(pairing.pairs, "skipped")),
+        vanished=tuple(missing(pairing.only_a, b)),
+        added=tuple(missing(pairing.only_b, a)),
+        content_changed=tuple(CaseNote(pair.name) for pair in pairing.changed),
+        only_a=tuple(_only((*plain, *keyed), "a")),
+        only_b=tuple(_only((*plain, *keyed), "b")),
+        confusions=tuple(confusion_changes(pairing.pairs, prompts)) if confusable else (),
+        prompts=tuple(prompts),
+        moved=pairing.moved,
+    )
+
+
+def _paths(pairing: Pairing) -> list[str]:
+    records: list[CaseResult] = [record for pair in pairing.pairs for record in (pair.a, pair.b)]
+    names: dict[str, None] = {}
+    for record in [*records, *pairing.only_a, *pairing.only_b]:
+        for section, figures in record.sections.items():
+            names.update((f"{section}.{name}", None) for name in (*figures.ratios, *figures.counts))
+    return [*names, "l2.profile_quality"]
+
+
+def _only(metrics: tuple[MetricDifference, ...], side: str) -> list[str]:
+    """Metrics that only one report has a value for."""
+    found = []
+    for metric in metrics:
+        has_a, has_b = metric.whole_a is not None, metric.whole_b is not None
+        if metric.kind == "ratio" and has_a != has_b and has_a == (side == "a"):
+            found.append(metric.path)
+    return found
+
+
+def _side(report: Mapping[str, Any], label: str) -> Side:
+    usage = report.get("usage") or {}
+    return Side(
+        label=label,
+        run_id=str(report.get("run_id", "")),
+        timestamp=str(report.get("timestamp", "")),
+        prompts=prompts_text({"prompt_versions": report.get("prompt_versions") or {}}),
+        model=describe(report.get("model") or {}, "provider", "name", "model", "served_model", "version"),
+        engine=describe(report.get("engine") or {}, "name", "version"),
+        partial=report.get("partial"),
+        embedded=is_embedded(report.get("model") or {}),
+        counts=dict(report.get("counts") or {}),
+        cost_usd=usage.get("cost_usd"),
+        input_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+    )

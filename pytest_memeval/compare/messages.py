@@ -1,0 +1,168 @@
+"""Every text of comparisons, in English and in Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_TEXTS: Mapping[str, tuple[str, str]] = {
+    "title": ("Comparison of two runs", "两次运行的对比"),
+    "sign": ("Every difference is B − A.", "所有差值均为 B − A。"),
+    "same": ("Nothing changed: {count} cases compared, all equal.", "没有变化：对比了 {count} 个用例，全部相同。"),
+    "side": (
+        "{letter}: {label} | prompts {prompts} | model {model} | engine {engine} | {scored} scored, {errored} errored,"
+        " {skipped} skipped, {not_run} not run",
+        "{letter}：{label} | 提示词 {prompts} | 模型 {model} | 引擎 {engine} | 已评分 {scored}，出错 {errored}，"
+        "跳过 {skipped}，未运行 {not_run}",
+    ),
+    "limits": (
+        "{name} differs (A: {a}; B: {b}): what depends on it is not compared.",
+        "{name} 不同（A：{a}；B：{b}）：依赖它的指标不作对比。",
+    ),
+    "subject": ("{name}: {a} → {b}", "{name}：{a} → {b}"),
+    "note": ("{name} differs: A: {a}; B: {b}", "{name} 不同：A：{a}；B：{b}"),
+    "causes": (
+        "More than one thing differs ({names}): the difference cannot be put down to one of them.",
+        "不止一处不同（{names}）：差异无法归因于其中某一处。",
+    ),
+    "partial": ("{letter} is a partial run ({partial}).", "{letter} 是部分运行（{partial}）。"),
+    "embedded": (
+        "{letter} was made with the offline model `embedded`: its figures are a pipeline check, not quality.",
+        "{letter} 使用离线模型 `embedded`：其数值只用于检查流程，不代表质量。",
+    ),
+    "content": (
+        "{count} case(s) have another content in B and are left out.",
+        "{count} 个用例在 B 中内容不同，不参与对比。",
+    ),
+    "moved": (
+        "{count} case(s) lie in a file of another name and were recognised by their content.",
+        "{count} 个用例位于不同名的文件中，按内容识别。",
+    ),
+    "zero": (
+        "The reports share no case with the same content: nothing can be compared.",
+        "两份报告没有内容相同的用例：无从对比。",
+    ),
+    "compared": (
+        "{count} cases compared, {unchanged} of them unchanged.",
+        "对比了 {count} 个用例，其中 {unchanged} 个没有变化。",
+    ),
+    "lost_cases": (
+        "B lost {count} case(s) that A measured: no metric over them counts as improved.",
+        "B 缺少 A 已测得的 {count} 个用例：涉及它们的指标均不视为改进。",
+    ),
+    "tested": (
+        "{count} metrics were tested together; Holm's p is adjusted for that.",
+        "共同检验了 {count} 个指标，Holm p 已据此校正。",
+    ),
+    "tested_dimensions": (
+        "{count} dimensions were tested together; Holm's p is adjusted for that.",
+        "共同检验了 {count} 个维度，Holm p 已据此校正。",
+    ),
+    "metrics": ("Metrics", "指标"),
+    "counts": ("Counts", "计数"),
+    "heat_map": ("F1 per dimension", "各维度 F1"),
+    "changes": ("Cases that changed most", "变化最大的用例"),
+    "memories": ("Memories of {case}", "{case} 的记忆"),
+    "confusions": ("Confusions that changed", "变化的混淆"),
+    "prompts": ("Difference of the prompts", "提示词差异"),
+    "newly_errored": ("Newly errored", "新出错"),
+    "recovered": ("No longer errored", "不再出错"),
+    "newly_skipped": ("Newly skipped", "新跳过"),
+    "vanished": ("Only in A", "仅在 A 中"),
+    "added": ("Only in B", "仅在 B 中"),
+    "content_changed": ("Other content in B: not compared", "B 中内容不同，不对比"),
+    "only_a": ("Metrics that only A has", "仅 A 有的指标"),
+    "only_b": ("Metrics that only B has", "仅 B 有的指标"),
+    "blocked": ("Not compared", "未对比"),
+    "blocked_note": ("Values as reported; {name} differs.", "为各自报告的数值；{name} 不同。"),
+    "no_text": (
+        "The text is in no prompt folder at hand; name one with --prompts.",
+        "手头的提示词文件夹中没有该文本；可用 --prompts 指定。",
+    ),
+    "metric": ("metric", "指标"),
+    "dimension": ("dimension", "维度"),
+    "value_a": ("A", "A"),
+    "value_b": ("B", "B"),
+    "difference": ("B − A", "B − A"),
+    "interval": ("95 % interval", "95% 区间"),
+    "p": ("p", "p"),
+    "holm": ("Holm p", "Holm p"),
+    "wtl": ("won/tied/lost", "胜/平/负"),
+    "cases": ("cases", "用例"),
+    "finding": ("finding", "结论"),
+    "case": ("case", "用例"),
+    "reason": ("reason", "原因"),
+    "figures": ("figures, A → B", "数值 A → B"),
+    "truth": ("labelled", "标注"),
+    "stage": ("stage", "阶段"),
+    "expected": ("expected", "应为"),
+    "given": ("given", "实为"),
+    "change": ("change", "变化"),
+    "prompt_lines": ("lines of the prompts that name them", "提示词中提到它们的行"),
+    "not_run": ("left no result", "没有结果"),
+    "no_match": ("nothing", "无"),
+    "not_labelled": ("(not labelled)", "（无标注）"),
+    "no_truth_text": ("memory {index}", "记忆 {index}"),
+    "missed": ("missed", "漏标"),
+    "extra": ("extra", "多标"),
+    "more": ("… and {count} more", "…… 另有 {count} 条"),
+    "signal.clear": ("clear", "明确"),
+    "signal.likely": ("likely", "可能"),
+    "signal.unclear": ("within noise", "在噪声内"),
+    "signal.same": ("same", "相同"),
+    "signal.untested": ("", ""),
+    "signal.unmeasured": ("not measured", "未测得"),
+    "signal.incomparable": ("not compared", "未对比"),
+    "direction.better": ("better", "改进"),
+    "direction.worse": ("worse", "退步"),
+    "direction.coverage_lost": ("higher, but {lost} case(s) lost", "数值更好，但缺少 {lost} 个用例"),
+    "change.appeared": ("appeared", "新出现"),
+    "change.vanished": ("vanished", "已消失"),
+    "change.more": ("more", "增多"),
+    "change.less": ("less", "减少"),
+    "baseline": ("Compared with the baseline", "与基线对比"),
+    "short": (
+        "Δ {path} = {difference} {interval} ({relation}), {finding}",
+        "Δ {path} = {difference} {interval}（{relation}），{finding}",
+    ),
+    "short_none": ("no difference beyond noise in {count} metrics tested", "检验的 {count} 个指标均无超出噪声的差异"),
+    "cost": ("list price: A ${a}, B ${b}", "标价：A {a} 美元，B {b} 美元"),
+    "fail_on": ("--fail-on", "--fail-on"),
+    "fail_met": ("{condition}: {value}", "{condition}：{value}"),
+    "fail_holds": ("holds: exit status 1", "成立：退出状态 1"),
+    "fail_holds_not": ("does not hold", "不成立"),
+    "fail_unknown": (
+        "cannot be told, since there is no difference to measure: exit status 1",
+        "没有可测的差值，无法判定：退出状态 1",
+    ),
+}
+
+#: Names of settings in Chinese; in English they speak for themselves.
+_SETTINGS_ZH: Mapping[str, str] = {
+    "case_sets": "用例集版本",
+    "registry": "维度注册表",
+    "templates": "模板",
+    "matcher": "匹配器",
+    "judge": "评判模型",
+    "stage_input": "阶段输入",
+    "metrics_spec": "指标规格",
+    "engine": "引擎",
+    "model": "模型",
+    "stages": "所选阶段",
+    "supported_stages": "引擎支持的阶段",
+    "package": "pytest-memeval 版本",
+}
+
+
+def text(key: str, lang: str = "en", **values: Any) -> str:
+    """The text named ``key`` with its values put in. An unknown key raises KeyError."""
+    pair = _TEXTS[key]
+    template = pair[1] if lang == "zh" else pair[0]
+    return template.format(**values) if values else template
+
+
+def setting_title(name: str, lang: str = "en") -> str:
+    if lang == "zh":
+        first, _, rest = name.partition(" ")
+        return f"提示词 {rest}" if first == "prompt" and rest else _SETTINGS_ZH.get(name, name)
+    return name.replace("_", " ")
