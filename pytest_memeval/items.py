@@ -512,4 +512,5 @@ def process_meta(run: CaseRun, owner: str, harness: Harness) -> Mapping[str, Any
             owner: {"versions": dict(prompts.versions), "hashes": dict(prompts.hashes), "notes": list(prompts.notes)}
         },
         "registry": {owner: run.registry.content_hash},
+        "templates": {owner: run.templates.content_hash},
     }

@@ -231,6 +231,8 @@ class Recorder:
             model=model_info(first.get("model", {}), self.results.values()),
             engine=engine,
             matcher=dict(first.get("matcher", {})),
+            registry=self._by_set("registry"),
+            templates=self._by_set("templates"),
             gates=tuple((str(gate), "command line") for gate in settings.gates_from("command line")),
             gates_enabled=not settings.no_gate,
             max_error_rate=settings.max_error_rate,
@@ -248,6 +250,13 @@ class Recorder:
                 "command": sys.argv[1:],
             },
         )
+
+    def _by_set(self, name: str) -> dict[str, str]:
+        """Case file → hash of one of its assets."""
+        found: dict[str, str] = {}
+        for meta in self.metas:
+            found.update(meta.get(name, {}))
+        return dict(sorted(found.items()))
 
     def _prompts(self) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
         """Versions and hashes by prompt stage; by ``set: stage`` where case files differ in their prompts."""

@@ -214,6 +214,9 @@ class RunInfo:
     model: Mapping[str, Any] = field(default_factory=dict)
     engine: Mapping[str, Any] = field(default_factory=dict)
     matcher: Mapping[str, Any] = field(default_factory=dict)
+    #: Case file → hash of the registry, and of the templates, that its labels were checked against.
+    registry: Mapping[str, str] = field(default_factory=dict)
+    templates: Mapping[str, str] = field(default_factory=dict)
     gates: tuple[tuple[str, str], ...] = ()
     gates_enabled: bool = True
     max_error_rate: float = 0.0

@@ -93,6 +93,7 @@ class CaseRun:
         self.llm = llm
         self.prompts = prompts
         self.registry = registry
+        self.templates = templates
         self.settings = settings
         self.label = label or case.case_id
         self._loop = loop

@@ -222,6 +222,17 @@ class CaseScorer:
         labelled = CaseScorer(self.case, self.outputs, replace(self.options, chained=False))
         return labelled.live_ids(placed)
 
+    def section_l1(self) -> SectionRecord | None:
+        """The L1 figures; the labelled memories stand beside them, so that a report can be read without its cases."""
+        if self.l1 is None or self.case.expected_l1 is None:
+            return None
+        section = self.l1.section()
+        truth = [
+            {"content": memory.content, "dimensions": list(memory.dimensions)}
+            for memory in self.case.expected_l1.memories
+        ]
+        return replace(section, details={**section.details, "truth": truth})
+
     def section_l15(self) -> SectionRecord:
         truth = self.case.expected_l15
         metrics = compute_l15(
@@ -319,7 +330,7 @@ class CaseScorer:
     def stage_metrics(self, stage: str) -> SectionRecord | None:
         """One stage's own figures, as soon as its output is there."""
         if stage == "l1":
-            return None if self.l1 is None else self.l1.section()
+            return self.section_l1()
         if stage == "l15":
             return self.section_l15()
         if stage == "l2":
@@ -333,8 +344,8 @@ class CaseScorer:
     def sections(self, scored: Collection[str]) -> dict[str, SectionRecord]:
         """The case's figures by report section, for the stages that were scored."""
         result: dict[str, SectionRecord] = {}
-        if "l1" in scored and self.l1 is not None:
-            result["l1"] = self.l1.section()
+        if "l1" in scored and (first := self.section_l1()) is not None:
+            result["l1"] = first
         if "l15" in scored:
             result["l15"] = self.section_l15()
         if "l2" in scored or "template" in scored:

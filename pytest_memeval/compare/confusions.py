@@ -58,7 +58,7 @@ def prompt_lines(prompts: Iterable[PromptChange], stage: str, words: Sequence[st
         for prompt in prompts
         if prompt.stage.rpartition(": ")[2] == prompt_stage
         for line in prompt.diff or ()
-        if line[:1] in "+-" and not line.startswith(("+++", "---")) and any(name.search(line) for name in names)
+        if line[:1] in "+-" and not line.startswith(("+++", "---")) and any(name.search(line[1:]) for name in names)
     ]
     return tuple(lines[:MOST_LINES])
 

@@ -25,8 +25,8 @@ class CasePair:
 
     @property
     def cluster(self) -> str:
-        own: str = getattr(self.a, "cluster", "")
-        return own or f"{self.a.set}::{self.a.case_id}"
+        """What varies independently: the conversation, or the case itself."""
+        return f"{self.b.set}::{self.b.cluster or self.b.case_id}"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pytest_memeval.report.timings import timings_of
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
 
 #: "major.minor": new keys raise minor, a changed meaning raises major.
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 #: Keys of a report under which equal runs may differ (in ``summary`` only ``duration_seconds``).
 VARYING_KEYS: tuple[str, ...] = ("run_id", "timestamp", "environment", "config", "timings")
 #: The same within an entry of ``per_case``.
@@ -79,6 +79,8 @@ def build_report(
         "judge": None,
         "engine": dict(run.engine),
         "matcher": dict(run.matcher),
+        "registry": dict(run.registry),
+        "templates": dict(run.templates),
         "metrics_spec": {"confidence": 0.95, "gate_tolerance": TOLERANCE, "aggregation": "ratio of sums"},
         **sections,
         **dict.fromkeys(_LATER),

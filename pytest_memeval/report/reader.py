@@ -157,6 +157,8 @@ def run_of(report: Mapping[str, Any]) -> RunInfo:
         model=report["model"],
         engine=report["engine"],
         matcher=report["matcher"],
+        registry=report.get("registry", {}),
+        templates=report.get("templates", {}),
         gates=tuple((gate[0], gate[1]) for gate in report["gating"]["command_line"]),
         gates_enabled=report["gating"]["enabled"],
         max_error_rate=report["gating"]["max_error_rate"],

@@ -85,7 +85,7 @@ def test_false_positives_and_coverage(rows: list[Row], clusters: int) -> None:
     assert found[BINARY]["rejected"] <= 0.07
     assert found[BINARY]["covered"] >= 0.93
     for name in SPARSE:
-        # With three or four of ten clusters differing hardly any arrangement is extreme: the test errs to the safe side.
+        # With three or four of ten clusters differing hardly any arrangement is extreme: the safe side.
         assert found[name]["rejected"] <= 0.07
         assert found[name]["covered"] >= 0.93
 

@@ -1,0 +1,284 @@
+"""Comparisons of reports: what is compared, what is found, and what is never claimed."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from compare_samples import cases, changed, counts_case, report_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_samples import SET, errored_case, full_case, ratio_record
+
+from pytest_memeval.compare.build import compare_reports
+from pytest_memeval.compare.model import Comparison, MetricDifference
+from pytest_memeval.report.reader import ReportError
+from pytest_memeval.results import CaseError, CaseResult
+
+
+def metric(comparison: Comparison, path: str) -> MetricDifference:
+    found = comparison.metric(path)
+    assert found is not None, path
+    return found
+
+
+def eighty(rng: random.Random) -> list[CaseResult]:
+    return [counts_case(number, rng.randint(2, 6), rng.randint(0, 2), rng.randint(0, 2)) for number in range(1, 81)]
+
+
+def worse_case(record: CaseResult) -> CaseResult:
+    return counts_case(int(record.case_id[-3:]), 0, 4, 6)
+
+
+class TestSelf:
+    def test_a_report_with_itself_shows_no_change(self) -> None:
+        report = report_of([*cases(12), errored_case(20)])
+        result = compare_reports(report, report)
+        assert result.is_unchanged
+        assert {one.signal for one in (*result.metrics, *result.keyed)} <= {"same", "unmeasured"}
+        assert all(not one.difference for one in result.metrics)
+        assert (result.changes, result.confusions, result.settings) == ((), (), ())
+        assert result.compared == 13
+
+    def test_the_order_of_cases_plays_no_part(self) -> None:
+        one, two = report_of(cases(12)), report_of(cases(9))
+        shuffled = changed(two, per_case=list(reversed(two["per_case"])))
+        assert compare_reports(one, two) == compare_reports(one, shuffled)
+
+
+class TestFindings:
+    def test_a_planted_change_is_found_and_attributed(self) -> None:
+        before = eighty(random.Random(3))
+        planted = {4, 17, 33, 50, 71}
+        after = [worse_case(record) if number in planted else record for number, record in enumerate(before, 1)]
+        result = compare_reports(report_of(before), report_of(after))
+        f1 = metric(result, "l1.dimension_micro_f1")
+        assert f1.difference is not None
+        assert f1.difference < -0.03
+        assert (f1.differing, f1.losses, f1.ties, f1.wins) == (5, 5, 75, 0)
+        # Five of five in one direction: 2 · (1/2)^6 with mid-p.
+        assert f1.p_value == pytest.approx(1 / 32)
+        assert f1.direction == "worse"
+        assert f1.low is not None
+        assert f1.low < f1.difference < (f1.high or 0)
+        assert {int(change.case[-3:]) for change in result.changes} == planted
+        assert all(change.figures[0][0].startswith("l1.") for change in result.changes)
+        [confusion] = result.confusions
+        assert (confusion.expected, confusion.given, confusion.change) == ("family", "social", "more")
+        assert {int(name[-3:]) for name in confusion.cases} == planted
+        [dimension] = result.heat_map
+        assert dimension.path == "l1.per_dimension_f1.family"
+        assert dimension.difference == f1.difference
+
+    def test_the_difference_is_b_minus_a(self) -> None:
+        low = [counts_case(number, 1, 1, 1) for number in range(1, 9)]
+        high = [counts_case(number, 3, 0, 0) for number in range(1, 9)]
+        up = metric(compare_reports(report_of(low), report_of(high)), "l1.dimension_micro_f1")
+        down = metric(compare_reports(report_of(high), report_of(low)), "l1.dimension_micro_f1")
+        assert up.difference == pytest.approx(1 - 2 / 4)
+        assert down.difference == -(up.difference or 0)
+        assert (up.value_a, up.value_b) == (0.5, 1.0)
+        assert (up.direction, down.direction) == ("better", "worse")
+        assert (up.wins, down.losses) == (8, 8)
+
+    def test_ratio_metrics_are_compared_by_sums_not_by_means_of_cases(self) -> None:
+        before = [counts_case(1, 1, 0, 0), counts_case(2, 90, 10, 10)]
+        after = [counts_case(1, 0, 1, 1), counts_case(2, 95, 5, 5)]
+        f1 = metric(compare_reports(report_of(before), report_of(after)), "l1.dimension_micro_f1")
+        assert f1.difference == pytest.approx(190 / 202 - 182 / 202)
+
+    def test_lower_is_better_for_errors(self) -> None:
+        def points(number: int, error: float) -> CaseResult:
+            record = counts_case(number, 2, 0, 0)
+            return replace(record, sections={"l1": ratio_record(priority_mae=(error, 2))})
+
+        before = [points(number, 4 + number % 3) for number in range(1, 13)]
+        after = [points(number, 1 + number % 2) for number in range(1, 13)]
+        found = metric(compare_reports(report_of(before), report_of(after)), "l1.priority_mae")
+        assert found.difference is not None
+        assert found.difference < 0
+        assert (found.direction, found.wins) == ("better", 12)
+
+    def test_holm_over_what_was_tested(self) -> None:
+        rng = random.Random(1)
+        result = compare_reports(report_of(eighty(rng)), report_of(eighty(rng)))
+        tested = [one for one in result.metrics if one.p_value is not None]
+        assert result.families["metrics"] == len(tested)
+        assert all(one.holm is not None and one.holm >= (one.p_value or 0) for one in tested)
+
+    def test_a_product_is_compared_as_a_product(self) -> None:
+        shifted = [replace(one, sections=full_case(number + 1).sections) for number, one in enumerate(cases(12), 1)]
+        before, after = report_of(cases(12)), report_of(shifted)
+        found = metric(compare_reports(before, after), "l2.profile_quality")
+        assert found.value_a == pytest.approx(before["l2"]["profile_quality"])
+        assert found.value_b == pytest.approx(after["l2"]["profile_quality"])
+        assert found.difference == pytest.approx((found.value_b or 0) - (found.value_a or 0))
+
+
+class TestCoverage:
+    def test_lost_cases_are_never_an_improvement(self) -> None:
+        good = [counts_case(number, 5, 0, 0) for number in range(1, 41)]
+        bad = [counts_case(number, 0, 3, 3) for number in range(41, 51)]
+        fair = [counts_case(number, 4, 1, 1) for number in range(1, 41)]
+        errored = [
+            counts_case(
+                number,
+                0,
+                0,
+                0,
+                outcome="errored",
+                stages={"l1": "errored"},
+                sections={},
+                errors=(CaseError("l1", "timeout", "no answer"),),
+            )
+            for number in range(41, 51)
+        ]
+        result = compare_reports(report_of([*fair, *bad]), report_of([*good, *errored]))
+        f1 = metric(result, "l1.dimension_micro_f1")
+        assert (f1.cases, f1.lost) == (40, 10)
+        assert f1.signal == "clear"
+        assert f1.direction == "coverage_lost"
+        # The errored cases take nothing out of A alone: both values are over the same 40.
+        assert f1.value_a == pytest.approx(0.8)
+        assert len(result.newly_errored) == 10
+        assert "l1 timeout: no answer" in result.newly_errored[0].reason
+        gone = compare_reports(report_of([*fair, *bad]), report_of(good))
+        assert len(gone.vanished) == 10
+        assert metric(gone, "l1.dimension_micro_f1").direction == "coverage_lost"
+
+    def test_vanished_added_recovered_skipped(self) -> None:
+        before = report_of([*cases(5), errored_case(6), full_case(8)], not_run=())
+        after = report_of(
+            [*cases(4), full_case(6), full_case(9), replace(full_case(8), outcome="skipped", sections={}, stages={})],
+            not_run=((SET, f"{SET}::eval-005"),),
+        )
+        result = compare_reports(before, after)
+        assert [(note.case[-3:], note.reason) for note in result.vanished] == [("005", "not_run")]
+        assert [note.case[-3:] for note in result.added] == ["009"]
+        assert [note.case[-3:] for note in result.newly_skipped] == ["008"]
+        # An errored case of these samples has another content hash than the good one.
+        assert {note.case[-3:] for note in (*result.recovered, *result.content_changed)} == {"006"}
+
+    def test_changed_content_is_left_out(self) -> None:
+        after = [
+            replace(record, content_hash="other") if record.case_id == "eval-002" else record for record in cases(6)
+        ]
+        result = compare_reports(report_of(cases(6)), report_of(after))
+        assert [note.case[-3:] for note in result.content_changed] == ["002"]
+        assert result.compared == 5
+        assert not result.is_unchanged
+
+    def test_a_renamed_file_is_recognised(self) -> None:
+        moved = [replace(one, set="b.yaml", node_id=f"b.yaml::{one.case_id}") for one in cases(6)]
+        result = compare_reports(report_of(cases(6)), report_of(moved))
+        assert (result.compared, result.moved, result.vanished, result.added) == (6, 6, (), ())
+
+    def test_variants_are_paired_by_their_case(self) -> None:
+        def variant(name: str) -> dict[str, Any]:
+            return report_of([replace(one, variant=name, node_id=f"{one.node_id}[{name}]") for one in cases(5)])
+
+        assert compare_reports(variant("v001"), variant("v002")).compared == 5
+
+
+class TestLimits:
+    @pytest.mark.parametrize(
+        ("keys", "name", "blocked", "free"),
+        [
+            ({"matcher": {"similarity": "hybrid"}}, "matcher", "l1.memory_recall", None),
+            ({"registry": {SET: "b" * 64}}, "registry", "l1.dimension_micro_f1", "l1.memory_recall"),
+            ({"templates": {SET: "b" * 64}}, "templates", "l2.section_hit_rate", "l1.dimension_micro_f1"),
+            (
+                {"stages": {"selected": ["all"], "supported": [], "input": "truth"}},
+                "stage_input",
+                "l2.section_hit_rate",
+                "l1.dimension_micro_f1",
+            ),
+        ],
+    )
+    def test_only_what_is_equal_is_compared(
+        self, keys: dict[str, Any], name: str, blocked: str, free: str | None
+    ) -> None:
+        known = {"registry": {SET: "a" * 64}, "templates": {SET: "a" * 64}}
+        before = changed(report_of(cases(8)), **known)
+        result = compare_reports(before, changed(before, **keys))
+        first = result.settings[0]
+        assert (first.name, first.effect) == (name, "limits")
+        found = metric(result, blocked)
+        assert (found.signal, found.blocked_by, found.difference) == ("incomparable", name, None)
+        assert found.whole_a is not None
+        if free is not None:
+            assert metric(result, free).signal == "same"
+
+    def test_the_judge_limits_what_it_judged(self) -> None:
+        records = [
+            replace(one, sections={**one.sections, "metrics": ratio_record(judge_score=(1, 1), length=(3, 1))})
+            for one in cases(6)
+        ]
+        before = report_of(records)
+        result = compare_reports(changed(before, judge={"model": "a"}), changed(before, judge={"model": "b"}))
+        assert metric(result, "metrics.judge_score").blocked_by == "judge"
+        assert metric(result, "metrics.length").signal == "same"
+
+    def test_several_subjects_are_several_causes(self) -> None:
+        before = report_of(cases(6))
+        after = changed(before, engine={"name": "other"}, model={"provider": "openai", "name": "m"})
+        result = compare_reports(before, after)
+        assert [setting.name for setting in result.subjects] == ["engine", "model"]
+
+    def test_an_older_report_that_does_not_say(self) -> None:
+        older = {key: value for key, value in report_of(cases(6)).items() if key not in ("registry", "templates")}
+        newer = changed(report_of(cases(6)), registry={SET: "a" * 64})
+        result = compare_reports({**older, "schema_version": "1.0"}, newer)
+        assert all(setting.effect == "note" for setting in result.settings)
+        assert metric(result, "l1.dimension_micro_f1").signal == "same"
+
+    def test_metrics_that_one_side_lacks(self) -> None:
+        extra = [replace(one, sections={**one.sections, "metrics": ratio_record(mine=(1, 2))}) for one in cases(6)]
+        result = compare_reports(report_of(cases(6)), report_of(extra))
+        assert result.only_b == ("metrics.mine",)
+        assert metric(result, "metrics.mine").gained == 6
+
+
+class TestEdges:
+    def test_zero_overlap(self) -> None:
+        result = compare_reports(report_of(cases(3)), report_of([full_case(number) for number in (7, 8)]))
+        assert result.compared == 0
+        assert not result.is_unchanged
+        assert {one.difference for one in result.metrics} == {None}
+        json.dumps(result.to_json(), allow_nan=False)
+
+    def test_a_baseline_of_zero_has_no_relative_change(self) -> None:
+        before = [counts_case(number, 0, 1, 1) for number in range(1, 7)]
+        after = [counts_case(number, 1, 0, 0) for number in range(1, 7)]
+        found = metric(compare_reports(report_of(before), report_of(after)), "l1.dimension_micro_f1")
+        assert (found.value_a, found.difference, found.relative) == (0, 1, None)
+
+    def test_empty_reports(self) -> None:
+        result = compare_reports(report_of([]), report_of([]))
+        assert (result.compared, result.metrics) == (0, ())
+
+    def test_a_damaged_entry_is_told(self) -> None:
+        report = report_of(cases(3))
+        report["per_case"][1].pop("stages")
+        with pytest.raises(ReportError, match="eval-002 is damaged"):
+            compare_reports(report, report)
+
+    @given(
+        st.lists(
+            st.tuples(*[st.one_of(st.none(), st.floats(0, 1e6, allow_nan=False)) for _ in range(4)], st.booleans()),
+            max_size=12,
+        )
+    )
+    @settings(max_examples=40, deadline=None)
+    def test_no_nan_whatever_was_measured(self, rows: list[tuple[Any, ...]]) -> None:
+        def side(at: int) -> dict[str, Any]:
+            report = report_of(cases(len(rows)))
+            for row, entry in zip(rows, report["per_case"], strict=True):
+                entry["l1"]["ratios"]["dimension_micro_f1"] = [row[at], row[at + 1]]
+                entry["stages"]["l1"] = "errored" if row[4] and at else "scored"
+            return report
+
+        json.dumps(compare_reports(side(0), side(2)).to_json(), allow_nan=False)
