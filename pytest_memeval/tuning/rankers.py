@@ -1,0 +1,211 @@
+"""What a grid is tried on: the rank tables of two routes, or a function that searches."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.tuning.diagnosis import Diagnosis, diagnose
+from pytest_memeval.tuning.evaluate import RouteRanks, fused_ranks
+from pytest_memeval.tuning.quality import ABSENT, Truths
+from pytest_memeval.tuning.queries import LabelledQuery, TuningError
+from pytest_memeval.tuning.space import PARAMETERS, Params, SpaceError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_memeval.tuning.quality import Ranks
+
+#: Combinations that are handed over at a time by rank tables.
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Ranks of some combinations: ``rows`` are their places in the list asked for, ``ranks`` a row for each (see
+    :func:`~pytest_memeval.tuning.quality.quality`), ``failed`` which queries (columns) got no answer."""
+
+    rows: Sequence[int]
+    ranks: Ranks
+    failed: NDArray[np.bool_]
+
+
+class Ranker(Protocol):
+    """Ranks the relevant documents of all queries under combinations, a batch at a time, in any order."""
+
+    #: Failed calls by what went wrong.
+    failures: Counter[str]
+    #: What a reader should know of the answers.
+    warnings: list[str]
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raises SpaceError for a parameter that cannot be tuned here."""
+
+    def ranks(self, params: Sequence[Params], truths: Truths) -> Iterator[Batch]: ...
+
+    def diagnosis(self, params: Params, truths: Truths) -> Diagnosis | None:
+        """What the two routes return with these parameters, where there are two."""
+
+
+class RouteRanker:
+    """The built-in search: fusion of rank tables, which depend on ``bm25_k1`` and ``bm25_b`` only.
+
+    ``routes(k1, b)`` gives the tables of all queries, in the order of the queries of ``Truths``.
+    """
+
+    def __init__(self, routes: Callable[[float, float], RouteRanks]) -> None:
+        self._routes = routes
+        self._kept: tuple[tuple[float, float], RouteRanks] | None = None
+        self.failures: Counter[str] = Counter()
+        self.warnings: list[str] = []
+
+    def check(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in PARAMETERS:
+                raise SpaceError(f"unknown parameter {name!r}{did_you_mean(name, PARAMETERS)}")
+
+    def ranks(self, params: Sequence[Params], truths: Truths) -> Iterator[Batch]:
+        import numpy as np
+
+        by_tables: dict[tuple[float, float], list[int]] = {}
+        for row, one in enumerate(params):
+            by_tables.setdefault((_number(one, "bm25_k1"), _number(one, "bm25_b")), []).append(row)
+        for key, all_rows in by_tables.items():
+            for start in range(0, len(all_rows), _BATCH):
+                rows = all_rows[start : start + _BATCH]
+                yield Batch(rows, self._fused(key, [params[row] for row in rows], truths), np.zeros((1, 1), dtype=bool))
+
+    def diagnosis(self, params: Params, truths: Truths) -> Diagnosis:
+        return diagnose(self._tables((_number(params, "bm25_k1"), _number(params, "bm25_b"))), truths)
+
+    def _tables(self, key: tuple[float, float]) -> RouteRanks:
+        if self._kept is None or self._kept[0] != key:
+            self._kept = key, self._routes(*key)
+        return self._kept[1]
+
+    def _fused(self, key: tuple[float, float], params: Sequence[Params], truths: Truths) -> Ranks:
+        """Each pair of k and weight is ranked once; ``top_k`` only cuts."""
+        import numpy as np
+
+        pairs = [(_number(one, "rrf_k"), _number(one, "bm25_weight")) for one in params]
+        different = list(dict.fromkeys(pairs))
+        place = {pair: number for number, pair in enumerate(different)}
+        ranks = fused_ranks(self._tables(key), truths, [k for k, _ in different], [weight for _, weight in different])
+        wanted = ranks[[place[pair] for pair in pairs]]
+        shown = np.array([_number(one, "top_k") for one in params])
+        cut: Ranks = np.where(wanted <= shown[:, None], wanted, ABSENT).astype(np.int32)
+        return cut
+
+
+def _number(params: Mapping[str, Any], name: str) -> float:
+    return float(params.get(name, PARAMETERS[name].current))
+
+
+@dataclass
+class CallableRanker:
+    """A function ``search(query, params)`` that returns ranked ids, called once a query and combination.
+
+    An answer is a list of ids, or of mappings or objects with an ``id``; ``{"ids": …}`` or ``{"hits": …}`` around it is
+    accepted. A call that raises, or answers anything else, is a failure: counted under its kind, never a zero.
+    ``corpus`` are the ids that can be found; others are counted and take their place in the ranking. Calls of one
+    combination run on ``threads`` threads at a time.
+    """
+
+    search: Callable[[str, Params], Any]
+    corpus: frozenset[str] = frozenset()
+    threads: int = 1
+    failures: Counter[str] = field(default_factory=Counter)
+    warnings: list[str] = field(default_factory=list)
+    _unknown: Counter[str] = field(default_factory=Counter)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Any parameter may be tuned: the function knows its own."""
+
+    def ranks(self, params: Sequence[Params], truths: Truths) -> Iterator[Batch]:
+        import numpy as np
+
+        pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+        try:
+            for row, one in enumerate(params):
+                call = partial(self._call, one)
+                answers = map(call, truths.queries) if pool is None else pool.map(call, truths.queries)
+                ranks = np.full((1, truths.columns), ABSENT, dtype=np.int32)
+                failed = np.zeros((1, len(truths)), dtype=bool)
+                for number, (ids, failure) in enumerate(answers):
+                    if failure is not None:
+                        self.failures[failure] += 1
+                        failed[0, number] = True
+                    else:
+                        ranks[0, truths.slice_of(number)] = truths.ranks_of(number, ids)
+                        self._note_unknown(ids)
+                yield Batch([row], ranks, failed)
+        finally:
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def diagnosis(self, params: Params, truths: Truths) -> None:
+        return None
+
+    def _call(self, params: Params, query: LabelledQuery) -> tuple[list[str], str | None]:
+        try:
+            answer = self.search(query.query, dict(params))
+            if inspect.isawaitable(answer):
+                answer = _wait_for(answer)
+            return ids_of(answer), None
+        except Exception as error:
+            return [], _failure(error)
+
+    def _note_unknown(self, ids: Sequence[str]) -> None:
+        if not self.corpus:
+            return
+        self._unknown.update(one for one in ids if one not in self.corpus)
+        if self._unknown:
+            example = min(self._unknown)
+            self.warnings[:] = [
+                f"{len(self._unknown)} returned ids are not in the corpus, such as {example!r}"
+                f"{did_you_mean(example, sorted(self.corpus))}"
+            ]
+
+
+def _wait_for(answer: Any) -> Any:
+    from pytest_memeval.llm.sync import run_sync
+
+    async def wait() -> Any:
+        return await answer
+
+    # On one loop for all calls: what the function keeps open stays usable.
+    return run_sync(wait())
+
+
+def _failure(error: Exception) -> str:
+    from pytest_memeval.llm.redaction import redact
+
+    text = " ".join(str(error).split())
+    return redact(f"{type(error).__name__}: {text}" if text else type(error).__name__)[:300]
+
+
+def ids_of(answer: Any) -> list[str]:
+    """The ranked ids of an answer (see :class:`CallableRanker`). TuningError for anything else."""
+    if isinstance(answer, Mapping):
+        key = next((key for key in ("ids", "hits", "results") if key in answer), None)
+        if key is None:
+            raise TuningError(f"the answer has neither 'ids' nor 'hits' but {sorted(map(str, answer))[:5]}")
+        answer = answer[key]
+    if isinstance(answer, str | bytes) or not isinstance(answer, Sequence):
+        raise TuningError(f"the answer is no list of ids but {type(answer).__name__}")
+    found = []
+    for one in answer:
+        identifier = (
+            one.get("id") if isinstance(one, Mapping) else one if isinstance(one, str) else getattr(one, "id", None)
+        )
+        if not isinstance(identifier, str) or not identifier:
+            raise TuningError(f"a hit has no id that is text: {one!r:.80}")
+        found.append(identifier)
+    return found
