@@ -45,6 +45,7 @@ class RRFMetrics:
     best_score: float | None = None
     best_ndcg10: float | None = None
     recommended_params: Params | None = None
+    recommended_score: float | None = None
     cross_validation: CrossValidation | None = None
     diagnosis: Diagnosis | None = None
     param_sensitivity: Mapping[str, Sensitivity] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class RRFMetrics:
             "metric": self.metric,
             "conclusion": self.conclusion,
             "reason": self.reason,
+            "reason_details": self.reason_details,
             "p_value": self.p_value,
             "current_params": self.current_params,
             "current_score": self.current_score,
@@ -72,6 +74,7 @@ class RRFMetrics:
             "best_score": self.best_score,
             "best_ndcg10": self.best_ndcg10,
             "recommended_params": self.recommended_params,
+            "recommended_score": self.recommended_score,
             "cross_validation": None if self.cross_validation is None else self.cross_validation.as_dict(),
             "diagnosis": None if self.diagnosis is None else self.diagnosis.as_dict(),
             "param_sensitivity": {name: one.as_dict() for name, one in self.param_sensitivity.items()},
@@ -145,6 +148,7 @@ def analyse(
         best_score=scores[best],
         best_ndcg10=ndcg10(best),
         recommended_params=None if recommended is None else space.tuned(measured.params[recommended]),
+        recommended_score=None if recommended is None else scores[int(known[recommended])],
         cross_validation=validation,
         diagnosis=diagnosis,
         param_sensitivity=curves,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from pytest_memeval.tuning.quality import Ranks
 
+#: Each route gives at least so many hits to the fusion.
+LEAST_DEPTH = 100
 #: Combinations that are handed over at a time by rank tables.
 _BATCH = 500
 
@@ -30,7 +32,8 @@ _BATCH = 500
 @dataclass(frozen=True)
 class Batch:
     """Ranks of some combinations: ``rows`` are their places in the list asked for, ``ranks`` a row for each (see
-    :func:`~pytest_memeval.tuning.quality.quality`), ``failed`` which queries (columns) got no answer."""
+    :func:`~pytest_memeval.tuning.quality.quality`), ``failed`` which queries (columns) got no answer; a column
+    is enough where none failed."""
 
     rows: Sequence[int]
     ranks: Ranks
@@ -57,6 +60,8 @@ class Ranker(Protocol):
 class RouteRanker:
     """The built-in search: fusion of rank tables, which depend on ``bm25_k1`` and ``bm25_b`` only.
 
+    Each route gives its first 100 hits to the fusion, or ``top_k`` if that is more.
+
     ``routes(k1, b)`` gives the tables of all queries, in the order of the queries of ``Truths``.
     """
 
@@ -74,23 +79,26 @@ class RouteRanker:
     def ranks(self, params: Sequence[Params], truths: Truths) -> Iterator[Batch]:
         import numpy as np
 
-        by_tables: dict[tuple[float, float], list[int]] = {}
+        by_tables: dict[_Key, list[int]] = {}
         for row, one in enumerate(params):
-            by_tables.setdefault((_number(one, "bm25_k1"), _number(one, "bm25_b")), []).append(row)
-        for key, all_rows in by_tables.items():
+            by_tables.setdefault(_key(one), []).append(row)
+        for key, all_rows in sorted(by_tables.items()):
             for start in range(0, len(all_rows), _BATCH):
                 rows = all_rows[start : start + _BATCH]
-                yield Batch(rows, self._fused(key, [params[row] for row in rows], truths), np.zeros((1, 1), dtype=bool))
+                failed = np.zeros((len(rows), 1), dtype=bool)
+                yield Batch(rows, self._fused(key, [params[row] for row in rows], truths), failed)
 
     def diagnosis(self, params: Params, truths: Truths) -> Diagnosis:
-        return diagnose(self._tables((_number(params, "bm25_k1"), _number(params, "bm25_b"))), truths)
+        return diagnose(self._tables(_key(params)), truths)
 
-    def _tables(self, key: tuple[float, float]) -> RouteRanks:
-        if self._kept is None or self._kept[0] != key:
-            self._kept = key, self._routes(*key)
-        return self._kept[1]
+    def _tables(self, key: _Key) -> RouteRanks:
+        """The tables for BM25's constants, kept until others are asked for, cut at the depth."""
+        k1, b, depth = key
+        if self._kept is None or self._kept[0] != (k1, b):
+            self._kept = (k1, b), self._routes(k1, b)
+        return self._kept[1].cut(depth)
 
-    def _fused(self, key: tuple[float, float], params: Sequence[Params], truths: Truths) -> Ranks:
+    def _fused(self, key: _Key, params: Sequence[Params], truths: Truths) -> Ranks:
         """Each pair of k and weight is ranked once; ``top_k`` only cuts."""
         import numpy as np
 
@@ -102,6 +110,16 @@ class RouteRanker:
         shown = np.array([_number(one, "top_k") for one in params])
         cut: Ranks = np.where(wanted <= shown[:, None], wanted, ABSENT).astype(np.int32)
         return cut
+
+
+#: bm25_k1, bm25_b, depth
+_Key = tuple[float, float, int]
+
+
+def _key(params: Mapping[str, Any]) -> _Key:
+    # As many hits as the reference engine lets each route give to the fusion.
+    depth = max(LEAST_DEPTH, int(_number(params, "top_k")))
+    return _number(params, "bm25_k1"), _number(params, "bm25_b"), depth
 
 
 def _number(params: Mapping[str, Any], name: str) -> float:

@@ -44,7 +44,7 @@ class Parameter:
         if not self.low <= value <= self.high:
             closest = min(max(value, self.low), self.high)
             raise SpaceError(f"{self.name} is {self._range}, not {value!r}; the nearest valid value is {closest:g}")
-        return int(value) if self.whole else float(value)
+        return int(value) if self.whole else value
 
     @property
     def _range(self) -> str:
@@ -55,10 +55,10 @@ class Parameter:
 PARAMETERS: Mapping[str, Parameter] = {
     one.name: one
     for one in (
-        Parameter("rrf_k", 60, 0, 10_000, description="how much the first places count: smaller is steeper"),
+        Parameter("rrf_k", 60, 0, 1_000_000, description="how much the first places count: smaller is steeper"),
         Parameter("bm25_weight", 0.5, 0, 1, description="the text route's share; the vector route has the rest"),
-        Parameter("top_k", 10, 1, 10_000, whole=True, description="how many hits are returned"),
-        Parameter("bm25_k1", 1.2, 0, 100, description="how soon repeated words stop counting"),
+        Parameter("top_k", 20, 1, 1_000_000, whole=True, description="how many hits are returned"),
+        Parameter("bm25_k1", 1.2, 0, 1_000, description="how soon repeated words stop counting"),
         Parameter("bm25_b", 0.75, 0, 1, description="how much long memories are held back"),
     )
 }

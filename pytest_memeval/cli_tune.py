@@ -1,0 +1,275 @@
+"""``memeval tune``: a grid over search parameters on a case set's labelled queries."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_memeval.cases.models import CaseSet
+    from pytest_memeval.llm.protocol import Embedder
+    from pytest_memeval.tuning.analysis import RRFMetrics
+    from pytest_memeval.tuning.queries import Document, QuerySet
+    from pytest_memeval.tuning.rankers import Ranker
+
+DEFAULT_GRID = ("rrf_k=10,30,60,90,120", "bm25_weight=0.3:0.7:0.1")
+EMBEDDERS = ("lexical", "openai", "sentence-transformers", "none")
+
+#: Seconds between two lines of progress where a terminal does not show them in place.
+_QUIET = 10.0
+
+
+def add_tune_command(commands: Any) -> None:
+    """Register ``tune`` with the sub-commands of ``memeval``."""
+    tune = commands.add_parser(
+        "tune",
+        help=(
+            "try every combination of search parameters on a case set's queries and say whether any is better than"
+            " luck; exit 0 for any conclusion, 1 where something could not be measured, 2 for an input that cannot be"
+            " used, 130 when stopped by Ctrl-C (what was found so far is written)"
+        ),
+    )
+    tune.add_argument("set", type=Path, metavar="SET", help="case file with expected_search_results")
+    tune.add_argument(
+        "--grid",
+        nargs="+",
+        metavar="NAME=VALUES",
+        default=list(DEFAULT_GRID),
+        help=(
+            "values to try: rrf_k=10,30,60 or bm25_weight=0.3:0.7:0.1 (from:to:step); also top_k, bm25_k1, bm25_b"
+            f" (default: {' '.join(DEFAULT_GRID)})"
+        ),
+    )
+    tune.add_argument(
+        "--current",
+        nargs="+",
+        metavar="NAME=VALUE",
+        default=[],
+        help="values that stand now (default: the reference engine's)",
+    )
+    tune.add_argument("--metric", default="ndcg@10", help="ndcg@k, recall@k, hit@k, mrr or map (default: ndcg@10)")
+    tune.add_argument("--embedder", choices=EMBEDDERS, default="lexical", help="vectors of the built-in search")
+    tune.add_argument("--model", metavar="NAME", help="embedding model of openai or sentence-transformers")
+    tune.add_argument("--base-url", metavar="URL", help="server of the embedder openai (default: OpenAI's)")
+    tune.add_argument("--cache-dir", type=Path, metavar="DIR", help="cache folder of embeddings, as in memeval cache")
+    tune.add_argument(
+        "--search",
+        metavar="TARGET",
+        help="tune another system: module:attribute of a function search(query, params), or an http:// address",
+    )
+    tune.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="of one call over HTTP")
+    tune.add_argument("--threads", type=int, default=1, metavar="N", help="calls of --search at a time")
+    tune.add_argument("--export-corpus", type=Path, metavar="FILE", help="only write the memories as JSON Lines")
+    tune.add_argument("--folds", type=int, default=5, metavar="N", help="folds of the cross-validation")
+    tune.add_argument(
+        "--group-by",
+        choices=("case", "query"),
+        default="case",
+        help="what varies independently: a case with all its queries, or each query",
+    )
+    tune.add_argument("--seed", type=int, default=0, metavar="N", help="deals folds and signs")
+    tune.add_argument("--output", type=Path, metavar="DIR", help="folder of the report (default: .memeval/tune/<id>)")
+    tune.add_argument("--lang", choices=("en", "zh"), default="en")
+    tune.set_defaults(command=_tune)
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    from pytest_memeval.llm.cache_file import CacheError
+    from pytest_memeval.llm.protocol import ChatModelError
+    from pytest_memeval.search.errors import SearchError
+    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.tuning.grid import MeasurementError
+    from pytest_memeval.tuning.queries import TuningError
+    from pytest_memeval.tuning.space import SpaceError
+
+    try:
+        return _run(arguments)
+    except MeasurementError as error:
+        _say(str(error), sys.stderr)
+        return 1
+    except (TuningError, SpaceError, SearchError, CacheError) as error:
+        raise SettingsError(str(error)) from None
+    except ChatModelError as error:
+        _say(f"the embedder failed: {error}", sys.stderr)
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from pytest_memeval.report.write import MEMEVAL_FOLDER, new_run_id
+    from pytest_memeval.tuning.document import terminal_lines, write_tuning
+    from pytest_memeval.tuning.grid import GridSearch
+    from pytest_memeval.tuning.messages import text
+    from pytest_memeval.tuning.queries import TuningError, corpus_of, queries_of
+    from pytest_memeval.tuning.space import parse_space
+
+    if not arguments.timeout > 0 or arguments.threads < 1:
+        raise TuningError("--timeout is above 0 and --threads at least 1")
+    space = parse_space(arguments.grid, arguments.current, free=arguments.search is not None)
+    grid = GridSearch(space, metric=arguments.metric, folds=arguments.folds, seed=arguments.seed)
+    cases = _load(arguments.set).cases
+    corpus, queries = corpus_of(cases), queries_of(cases, group_by=arguments.group_by)
+    if arguments.export_corpus is not None:
+        return _export(arguments.export_corpus, corpus)
+    started = time.perf_counter()
+    run_id = new_run_id()
+    ranker, search = _ranker(arguments, corpus, queries)
+    with _Progress() as progress:
+        result = grid.search(ranker, queries, progress=progress)
+    document = {
+        "schema_version": _schema_version(),
+        "kind": "tuning",
+        "run_id": run_id,
+        "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
+        "duration_seconds": round(time.perf_counter() - started, 3),
+        "case_set": arguments.set.as_posix(),
+        "corpus": {"memories": len(corpus)},
+        "search": search,
+        "config": {
+            "grid": {name: list(values) for name, values in space.axes.items()},
+            "metric": str(grid.metric),
+            "folds": arguments.folds,
+            "seed": arguments.seed,
+            "group_by": arguments.group_by,
+        },
+        "rrf": _section(result, len(corpus), grid.metric.k),
+    }
+    folder = arguments.output or Path(MEMEVAL_FOLDER) / "tune" / run_id
+    write_tuning(folder, document, arguments.lang)
+    for line in terminal_lines(document, arguments.lang):
+        _say(line)
+    _say(text("files", arguments.lang, folder=folder.as_posix()))
+    if result.partial:
+        return 130
+    return 1 if result.conclusion is None or any(result.unmeasured.values()) else 0
+
+
+def _schema_version() -> str:
+    from pytest_memeval.tuning.document import SCHEMA_VERSION
+
+    return SCHEMA_VERSION
+
+
+def _section(result: RRFMetrics, memories: int, k: int | None) -> dict[str, Any]:
+    section = result.section()
+    if k is not None and 2 * k > memories:
+        section["notes"].append({"note": "small_corpus", "k": k, "memories": memories})
+    return section
+
+
+def _load(path: Path) -> CaseSet:
+    """The case set, all of whose cases have to be sound: a query left out would change the result unseen."""
+    from pytest_memeval.assets.registry import load_registry
+    from pytest_memeval.assets.templates import load_templates
+    from pytest_memeval.cases.loader import load_case_set
+    from pytest_memeval.cli import _configured
+    from pytest_memeval.documents.problems import DocumentError
+    from pytest_memeval.tuning.queries import TuningError
+
+    if not path.is_file():
+        raise TuningError(f"{path}: no such case file")
+    registry = load_registry(_configured("memeval_registry"))
+    templates = load_templates(_configured("memeval_templates"), registry)
+    case_set = load_case_set(path, registry=registry, templates=templates)
+    problems = [*case_set.problems, *(problem for case in case_set.cases for problem in case.problems)]
+    if problems:
+        raise DocumentError(problems)
+    return case_set
+
+
+def _export(file: Path, corpus: Sequence[Document]) -> int:
+    from pytest_memeval.report.write import write_lines
+
+    rows = (json.dumps({"id": one.id, "content": one.content}, ensure_ascii=False) + "\n" for one in corpus)
+    write_lines(file, rows)
+    _say(f"{len(corpus)} memories written to {file}")
+    return 0
+
+
+def _ranker(
+    arguments: argparse.Namespace, corpus: Sequence[Document], queries: QuerySet
+) -> tuple[Ranker, dict[str, Any]]:
+    """What is tuned, and its description for the report."""
+    from pytest_memeval.llm.redaction import redact
+    from pytest_memeval.tuning.builtin import BuiltinRoutes, vector_ranks
+    from pytest_memeval.tuning.external import load_search
+    from pytest_memeval.tuning.queries import check_truths
+    from pytest_memeval.tuning.rankers import CallableRanker, RouteRanker
+
+    check_truths(queries.queries, [document.id for document in corpus])
+    if arguments.search is not None:
+        search = load_search(arguments.search, corpus, timeout=arguments.timeout)
+        known = frozenset(document.id for document in corpus)
+        return CallableRanker(search, known, arguments.threads), {
+            "kind": "external",
+            "target": redact(arguments.search),
+        }
+    embedder = _embedder(arguments, corpus)
+    vectors = vector_ranks(corpus, queries.queries, embedder) if embedder is not None and queries.queries else None
+    description = {
+        "kind": "built-in",
+        "embedder": arguments.embedder if embedder is None else embedder.name,
+        "backend": None if vectors is None else vectors.backend,
+        "why": None if vectors is None else vectors.why,
+        "dimension": None if vectors is None else vectors.dimension,
+    }
+    return RouteRanker(BuiltinRoutes(corpus, queries.queries, vectors)), description
+
+
+def _embedder(arguments: argparse.Namespace, corpus: Sequence[Document]) -> Embedder | None:
+    from pytest_memeval.cli_cache import cache_folder
+    from pytest_memeval.tuning.embedders import build_embedder
+
+    texts = [document.content for document in corpus]
+    return build_embedder(
+        arguments.embedder,
+        texts,
+        model=arguments.model,
+        base_url=arguments.base_url,
+        cache_folder=cache_folder(arguments.cache_dir) if arguments.embedder == "openai" else None,
+    )
+
+
+class _Progress:
+    """Says on standard error how far a long run is: in place on a terminal, else a line now and then."""
+
+    def __init__(self) -> None:
+        self._shown = 0.0
+        self._started = time.monotonic()
+        self._width = 0
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __call__(self, done: int, total: int, best: float | None) -> None:
+        now = time.monotonic()
+        in_place = sys.stderr.isatty()
+        waited = now - (self._shown or self._started)
+        if waited < (0.2 if in_place else _QUIET):
+            return
+        self._shown = now
+        left = (now - self._started) / done * (total - done)
+        line = f"{done} of {total} combinations, about {left:.0f} s left"
+        if best is not None:
+            line += f", best so far {best:.4f}"
+        if in_place:
+            self._width = max(self._width, len(line))
+            print(f"\r{line:<{self._width}}", end="", file=sys.stderr, flush=True)
+        else:
+            _say(line, sys.stderr)
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
+
+
+def _say(text: str, stream: Any = None) -> None:
+    from pytest_memeval.report.console import console_text
+
+    stream = stream or sys.stdout
+    print(console_text(text, getattr(stream, "encoding", None)), file=stream, flush=True)

@@ -1,0 +1,126 @@
+"""Searching with a system that runs elsewhere: ``module:attribute``, or an HTTP endpoint.
+
+An endpoint gets one POST a query and combination, ``{"query": …, "params": {…}}``, and answers with a JSON list of ids,
+``{"ids": […]}`` or ``{"hits": [{"id": …}, …]}``, best first, status 200. Everything else is a failure of that call.
+"""
+
+from __future__ import annotations
+
+import http.client
+import importlib
+import json
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pytest_memeval.tuning.queries import Document, TuningError
+from pytest_memeval.tuning.space import Params
+
+#: An answer beyond this size is no list of ids.
+_MOST_BYTES = 16_000_000
+
+
+def load_search(target: str, corpus: Sequence[Document], *, timeout: float = 30.0) -> Callable[[str, Params], Any]:
+    """The search that ``target`` names. TuningError where there is none.
+
+    An object with ``search(query, params)`` is as good as a function; one with ``load(memories)`` gets the corpus
+    first, as ``[{"id": …, "content": …}, …]``.
+    """
+    if target.startswith(("http://", "https://")):
+        return HttpSearch(target, timeout=timeout)
+    found = _imported(target)
+    if isinstance(found, type):
+        found = found()
+    load = getattr(found, "load", None)
+    if callable(load):
+        try:
+            load([{"id": document.id, "content": document.content} for document in corpus])
+        except Exception as error:
+            raise TuningError(f"--search {target}: load() failed with {type(error).__name__}: {error}") from error
+    search = getattr(found, "search", found)
+    if not callable(search):
+        raise TuningError(f"--search {target}: a {type(found).__name__} is no function search(query, params)")
+    result: Callable[[str, Params], Any] = search
+    return result
+
+
+def _imported(target: str) -> Any:
+    module_name, colon, attribute = target.partition(":")
+    if not colon or not module_name or not attribute:
+        raise TuningError(f"--search {target!r} is neither module:attribute nor an http:// address")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise TuningError(f"--search {target}: cannot import {module_name}: {type(error).__name__}: {error}") from None
+    for name in attribute.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            raise TuningError(f"--search {target}: {module_name} has no {attribute}") from None
+    return found
+
+
+class HttpError(RuntimeError):
+    """An endpoint's answer that is not a ranking."""
+
+
+class HttpSearch:
+    """Asks an endpoint; each thread keeps its connection open. Redirects and proxies are not followed."""
+
+    def __init__(self, address: str, *, timeout: float = 30.0) -> None:
+        parts = urlsplit(address)
+        try:
+            port = parts.port
+        except ValueError:
+            raise TuningError(f"--search {address!r}: the port is no number below 65536") from None
+        if not parts.hostname or parts.username is not None:
+            raise TuningError(f"--search {address!r} is no plain http:// or https:// address")
+        self._connection = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._host, self._port, self._timeout = parts.hostname, port, timeout
+        self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._local = threading.local()
+
+    def __call__(self, query: str, params: Params) -> Any:
+        body = json.dumps({"query": query, "params": params}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        status, content = self._post(body)
+        if status != 200:
+            raise HttpError(f"status {status}")
+        try:
+            return json.loads(content)
+        except ValueError:
+            raise HttpError("the answer is no JSON") from None
+
+    def _post(self, body: bytes) -> tuple[int, bytes]:
+        kept = getattr(self._local, "open", None)
+        if kept is not None:
+            try:
+                return self._ask(kept, body)
+            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+                pass  # a server may close an idle connection: a new one is asked once
+        fresh = self._connection(self._host, self._port, timeout=self._timeout)
+        return self._ask(fresh, body)
+
+    def _ask(self, connection: http.client.HTTPConnection, body: bytes) -> tuple[int, bytes]:
+        self._local.open = None
+        try:
+            headers = {"Content-Type": "application/json", "Accept": "application/json"}
+            connection.request("POST", self._path, body, headers)
+            response = connection.getresponse()
+            content = response.read(_MOST_BYTES + 1)
+        except BaseException:
+            connection.close()
+            raise
+        if len(content) > _MOST_BYTES:
+            connection.close()
+            raise HttpError("the answer is larger than 16 MB")
+        if response.will_close:
+            connection.close()
+        else:
+            self._local.open = connection
+        return response.status, content
