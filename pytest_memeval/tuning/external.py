@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from pytest_memeval.llm.redaction import redact
 from pytest_memeval.tuning.queries import Document, TuningError
 from pytest_memeval.tuning.space import Params
 
@@ -78,9 +79,9 @@ class HttpSearch:
         try:
             port = parts.port
         except ValueError:
-            raise TuningError(f"--search {address!r}: the port is no number below 65536") from None
+            raise TuningError(f"--search {redact(address)!r}: the port is no number below 65536") from None
         if not parts.hostname or parts.username is not None:
-            raise TuningError(f"--search {address!r} is no plain http:// or https:// address")
+            raise TuningError(f"--search {redact(address)!r} is no plain http:// or https:// address")
         self._connection = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._host, self._port, self._timeout = parts.hostname, port, timeout
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -113,8 +114,8 @@ def make_space(
         checked = tuple(_checked(name, value, free) for value in values)
         if not checked:
             raise SpaceError(f"{name} has no value to try")
-        twice = next((value for number, value in enumerate(checked) if value in checked[:number]), None)
-        if twice is not None:
+        if len(set(checked)) < len(checked):
+            twice = Counter(checked).most_common(1)[0][0]
             raise SpaceError(f"{name}: {_text(twice)} is given twice")
         axes[name] = checked
     now: dict[str, Value] = {} if free else {name: one.current for name, one in PARAMETERS.items()}
