@@ -7,7 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +46,14 @@ def run_pytest(folder: Path, *arguments: str, cache: Path) -> Measured:
         "PYTHONPYCACHEPREFIX": str(cache / "pyc"),
         "XDG_CACHE_HOME": str(cache / "user"),
     }
-    output = cache / "output.txt"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return run_command(command, folder, cache / "output.txt", environment)
+
+
+def run_command(
+    command: Sequence[str], folder: Path, output: Path, environment: Mapping[str, str] | None = None
+) -> Measured:
+    """A command in ``folder``, measured; what it says goes through the file ``output``. It has to end with status 0."""
     launcher = [sys.executable, "-S", "-c", _LAUNCHER, str(output), *command]
     told = subprocess.run(launcher, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True, text=True).stdout
     status, wall, cpu, peak = json.loads(told)

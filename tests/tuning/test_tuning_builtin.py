@@ -25,11 +25,7 @@ QUERIES = [query("猫", "b#0"), query("C++", "a#0"), query("?!", "a#1")]
 
 
 def ranking(row: Any, ids: Sequence[str]) -> list[str]:
-    return [
-        ids[column]
-        for column in sorted((rank, column) for column, rank in enumerate(row) if rank)
-        for column in column[1:]
-    ]
+    return [one for rank, one in sorted(zip(row, ids, strict=True)) if rank]
 
 
 def test_word_route_is_that_of_the_search() -> None:
@@ -71,7 +67,7 @@ def test_a_changed_dimension_and_other_faults_of_an_embedder() -> None:
         vector_ranks(DOCUMENTS, QUERIES, Embedder([[1.0, 0.0], [1.0, 0.0, 0.0]]))
     with pytest.raises(TuningError, match="2 vectors for 3 texts"):
         vector_ranks(DOCUMENTS, QUERIES, Embedder([2]))
-    with pytest.raises(TuningError, match="cannot be searched: .*not finite"):
+    with pytest.raises(TuningError, match=r"cannot be searched: .*not finite"):
         vector_ranks(DOCUMENTS, QUERIES, Embedder([[float("nan"), 0.0], [1.0, 0.0]]))
 
 
