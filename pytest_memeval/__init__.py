@@ -32,6 +32,8 @@ _HOMES = {
         "datasets.models": "Dataset QAPair QuestionType Sample Session",
         "datasets.locomo": "load_locomo",
         "datasets.longmemeval": "load_longmemeval",
+        "tuning.analysis": "RRFMetrics",
+        "tuning.grid": "GridSearch",
         "metrics.text.pairs": "ALL_METRICS LIGHT_METRICS",
     }.items()
     for name in names.split()
@@ -84,6 +86,8 @@ __all__ = [
     "load_longmemeval",
     "ALL_METRICS",
     "LIGHT_METRICS",
+    "GridSearch",
+    "RRFMetrics",
     "Block",
     "Decision",
     "Hit",
@@ -150,6 +154,8 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.metrics.text.pairs import LIGHT_METRICS as LIGHT_METRICS
     from pytest_memeval.results import CaseResult as CaseResult
     from pytest_memeval.results import StageResult as StageResult
+    from pytest_memeval.tuning.analysis import RRFMetrics as RRFMetrics
+    from pytest_memeval.tuning.grid import GridSearch as GridSearch
     from pytest_memeval.values import Block as Block
     from pytest_memeval.values import Decision as Decision
     from pytest_memeval.values import Hit as Hit

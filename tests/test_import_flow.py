@@ -34,11 +34,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {"__version__", "assets", "documents", "llm", "outputs", "results", "search", "values"},
     "search": {"documents.problems", "llm.protocol", "values"},
     "judge": {"assets", "documents", "llm", "metrics", "recording", "results", "values"},
+    "tuning": {"documents", "llm", "metrics", "report", "search", "values"},
     "report": {"aggregate", "case_counts", "gates", "metrics", "results", "values"},
     "compare": {"aggregate", "assets.prompts", "case_counts", "documents.problems", "metrics", "report", "results"},
 }
 #: The same for type checking only.
-MAY_NAME: dict[str, set[str]] = {"metrics": {"cases.models"}}
+MAY_NAME: dict[str, set[str]] = {"metrics": {"cases.models"}, "tuning": {"cases.models"}}
 #: Imports beyond that, each with its reason.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("cases/skeleton.py", "llm.redaction"): "drafts of cases are made from people's logs, which may hold keys",

@@ -96,6 +96,13 @@ _TEXTS: dict[str, tuple[str, str]] = {
         "留出查询上的增益：{gain}，无区间：{reason}（表面：{apparent}）",
     ),
     "unseen_none": ("Gain on queries left out: not measurable, {reason}", "留出查询上的增益：无法测得，{reason}"),
+    "interval.nothing to measure": ("nothing to measure", "没有可测的内容"),
+    "interval.fewer than 5 clusters": ("fewer than 5 groups", "少于 5 组"),
+    "interval.no variation between clusters": ("every group gains the same", "各组增益相同"),
+    "interval.the numbers are too far apart for an interval": (
+        "the numbers are too far apart for an interval",
+        "数值相差过大，无法给出区间",
+    ),
     "how": (
         "Cross-validation: {folds} folds over groups of queries, dealt {repeats} times; values chosen on the rest.",
         "交叉验证：按查询组分 {folds} 折，重分 {repeats} 次；取值由其余查询选出。",

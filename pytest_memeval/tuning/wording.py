@@ -90,11 +90,11 @@ class Words:
             return
         apparent = number(found["apparent_gain"], signed=True)
         if found["gain"] is None:
-            yield self("unseen_none", reason=found["reason"])
+            yield self("unseen_none", reason=self(f"interval.{found['reason']}"))
             return
         gain = number(found["gain"], signed=True)
         if found["interval"] is None:
-            yield self("unseen_reason", gain=gain, reason=found["reason"], apparent=apparent)
+            yield self("unseen_reason", gain=gain, reason=self(f"interval.{found['reason']}"), apparent=apparent)
         else:
             interval = f"[{', '.join(number(bound, signed=True) for bound in found['interval'])}]"
             yield self("unseen", gain=gain, interval=interval, apparent=apparent)

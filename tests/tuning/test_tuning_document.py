@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tuning_planted import agreeing_corpus, query, steep_corpus
 
+from pytest_memeval.metrics import stats
 from pytest_memeval.tuning import messages
 from pytest_memeval.tuning.analysis import RRFMetrics
 from pytest_memeval.tuning.conclusion import CONCLUSIONS
@@ -119,6 +120,11 @@ def test_what_limits_a_result_is_said(results: list[RRFMetrics]) -> None:
     part = "\n".join(terminal_lines(document(results[6]), "en"))
     assert "PARTIAL: stopped early, 1 combinations were not tried." not in part or results[6].partial
     assert f"{results[6].unmeasured['not_reached']} combinations were not tried" in part
+
+
+def test_every_reason_for_no_interval_has_a_text() -> None:
+    for reason in (stats.NO_DENOMINATOR, stats.TOO_FEW, stats.NO_VARIATION, stats.NOT_FINITE):
+        assert {messages.text(f"interval.{reason}", lang) for lang in messages.LANGUAGES}
 
 
 def test_texts_have_the_same_places_in_both_languages() -> None:
