@@ -208,3 +208,14 @@ def test_progress_of_a_long_run(
     monkeypatch.setattr("pytest_memeval.cli_tune._QUIET", 0.0)
     assert status("set.yaml", "--output", "out") == 0
     assert "25 of 25 combinations, about 0 s left, best so far" in capsys.readouterr().err
+
+
+def test_the_manual_shows_what_the_shipped_set_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "how-to" / "tune.md").read_text(encoding="utf-8")
+    shown = page.partition("$ memeval tune cases/v001.yaml\n")[2].partition("```")[0]
+    monkeypatch.chdir(ROOT)
+    assert status("cases/v001.yaml", "--output", str(tmp_path)) == 0
+    said = capsys.readouterr().out
+    assert said.rpartition("report: ")[0] == shown

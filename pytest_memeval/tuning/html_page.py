@@ -97,7 +97,7 @@ def _table(
         for place, cell in enumerate(row):
             kind = ' class="number"' if place in numbers else ""
             inner = escape(cell)
-            if tag == "td" and place == code:
+            if tag == "td" and place == code and "=" in cell:
                 inner = f"<code>{inner}</code>"
             made.append(f"<{tag}{kind}>{inner}</{tag}>")
         return f"<tr>{''.join(made)}</tr>"
