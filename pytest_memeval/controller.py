@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.plugin import HANDED, SUFFIXES, harness_of, matches_files, settings_of
+from pytest_memeval.plugin import HANDED, RESUME_FROM, SUFFIXES, harness_of, matches_files, settings_of
 
 if TYPE_CHECKING:
     from pytest_memeval.budget import Budget
@@ -59,6 +59,8 @@ class Controller:
             from pytest_memeval.recorder import Recorder
 
             self._recorder = Recorder(settings_of(self.config))
+            if RESUME_FROM in self.config.stash:
+                self._recorder.go_on_with(self.config.stash[RESUME_FROM])
         return self._recorder
 
     # -- collection --------------------------------------------------------------------------------------------
@@ -83,6 +85,12 @@ class Controller:
         if self._deaths:
             # Where a worker has died, the next one runs each case in its turn: then it is known which one it was.
             node.workerinput["memeval_in_turn"] = True
+        if RESUME_FROM in self.config.stash:
+            journal = self.config.stash[RESUME_FROM]
+            if node.gateway.spec.popen:
+                node.workerinput["memeval_resume"] = str(journal)
+            else:
+                node.workerinput["memeval_resume_lines"] = journal.read_bytes()
         # Workers write the databases to keep themselves, so they have to know where.
         if settings_of(self.config).keep_db:
             node.workerinput["memeval_databases"] = str(self.recorder.databases_folder)

@@ -286,6 +286,7 @@ def open_run(
     prefetcher = node.config.stash.get(PREFETCHER, None)
     # A store of the project's own was not there when the case was prepared.
     prepared = prefetcher.take(node, engine, llm) if prefetcher is not None and databases is None else None
+    key = key_of(node, case, engine, llm, prompts, registry, templates) if _is_case_item(node) else None
     with ExitStack() as resources:
         if prepared is not None:
             resources.callback(prepared.close)
@@ -305,13 +306,45 @@ def open_run(
                 )
             )
         node.stash[RUN] = run
+        resumed = key is not None and _resume(node, key, run, ready=prepared is not None)
         yield run
         if prefetcher is not None:
             prefetcher.tell_cost(run.seconds)
         if harness.plan is not None:
             harness.plan.case_done(node.nodeid, run)
         if harness.settings.keep_db and harness.kept_databases is not None:
-            run.keep_databases(harness.kept_databases(node.nodeid))
+            folder = harness.kept_databases(node.nodeid)
+            if resumed:
+                harness.resumer.keep_databases(node.nodeid, folder)
+            else:
+                run.keep_databases(folder)
+
+
+def key_of(
+    node: Any,
+    case: EvalCase,
+    engine: object,
+    llm: ChatModel,
+    prompts: PromptSet,
+    registry: Registry,
+    templates: Templates,
+) -> str:
+    """What the item's outputs depend on, in short (:mod:`pytest_memeval.resume_key`)."""
+    recorded = recorded_outputs(node)
+    if recorded is not None:
+        engine, llm = recorded, recorded.no_model()
+    with _sentences():
+        return _harness(node).resumer.key(node, case, engine, llm, prompts, registry, templates)
+
+
+def _resume(node: Any, key: str, run: CaseRun, *, ready: bool) -> bool:
+    """Fill the run from the earlier run that this one goes on with; False where the case is to be run, or (``ready``)
+    is run already."""
+    from pytest_memeval.resume import TAKEN
+    from pytest_memeval.resuming import RESUMPTION
+
+    found = node.stash[RESUMPTION] = _harness(node).resumer.resume(node, key, None if ready else run)
+    return found.state == TAKEN
 
 
 @contextmanager

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.retry import CircuitBreaker
     from pytest_memeval.llm.settings import Role
     from pytest_memeval.plan import Plan
+    from pytest_memeval.resuming import Resumer
     from pytest_memeval.runner import RunSettings
 
 
@@ -58,6 +59,9 @@ class Harness:
         self._prices: PriceTable | None = None
         self._plan: Plan | None = None
         self._folders = 0
+        #: Journal of the run to go on with, set where there is one.
+        self.resume_from: Path | None = None
+        self._resumer: Resumer | None = None
         #: Node id → folder for its databases, set where they are to be kept.
         self.kept_databases: Callable[[str], Path] | None = None
 
@@ -107,6 +111,16 @@ class Harness:
                 cache_dir=self.settings.cache_folder,
             )
         return known
+
+    @property
+    def resumer(self) -> Resumer:
+        """The cases' keys, and what is taken from an earlier run. Raises SettingsError for a journal of no use."""
+        if self._resumer is None:
+            from pytest_memeval.resume import StoredRun
+            from pytest_memeval.resuming import Resumer
+
+            self._resumer = Resumer(self, None if self.resume_from is None else StoredRun(self.resume_from))
+        return self._resumer
 
     def build_engine(self) -> object:
         """The engine that the settings name. Raises SettingsError, or DocumentError for a bad predictions file."""

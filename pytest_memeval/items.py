@@ -28,6 +28,7 @@ from pytest_memeval.metrics.thresholds import parse_path
 from pytest_memeval.plugin import HANDED, SHARED_OPTIONS, harness_of
 from pytest_memeval.report.json_report import dumps
 from pytest_memeval.results import CaseError, CaseResult
+from pytest_memeval.resuming import RESUMPTION
 from pytest_memeval.runner import CaseRun, untouched_result
 from pytest_memeval.scopes import set_info
 from pytest_memeval.scoring import case_value
@@ -373,6 +374,11 @@ class CaseHooks:
         line = item.stash.get(PROXY_LINE, None)
         if result is not None and line is not None:
             result = replace(result, calls=(*result.calls, *line.calls))
+        resumption = item.stash.get(RESUMPTION, None)
+        if result is not None and resumption is not None:
+            result = replace(result, resume_key=resumption.key)
+            if resumption.state:
+                envelope["resumption"] = {"node_id": item.nodeid, **resumption.to_json()}
         if case_set is None and case is not None and case.path is not None:
             case_set = harness.case_set(case.path)
         collected: dict[str, CaseSet] = self.config.stash.setdefault(FILES, {})
@@ -426,7 +432,7 @@ def with_own_texts(result: CaseResult) -> CaseResult:
 
 def _forget(item: pytest.Item) -> None:
     """Let the run's data go: thousands of items stay alive until the session ends."""
-    keys: tuple[pytest.StashKey[Any], ...] = (RUN, SAID, PROXY_LINE)
+    keys: tuple[pytest.StashKey[Any], ...] = (RUN, SAID, PROXY_LINE, RESUMPTION)
     for key in keys:
         if key in item.stash:
             del item.stash[key]

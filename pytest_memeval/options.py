@@ -89,6 +89,11 @@ OPTIONS: tuple[Option, ...] = (
     Option("concurrency", "cases in flight at once in each process; 1 prepares none ahead", 8, kind="int", metavar="N"),
     Option("max-error-rate", "share of errored cases up to which gates' values stand", 0.0, kind="float", metavar="X"),
     Option("output", "folder of this run's reports", metavar="DIR", relative=True),
+    Option(
+        "resume",
+        "take finished cases from this earlier run (folder, run id, journal, or latest) and run the others",
+        metavar="RUN",
+    ),
     Option("keep-db", "keep every case's databases under the output folder", False, kind="flag"),
     Option("progress", "seconds between two lines that say how far the run is", 30.0, kind="float", metavar="SECONDS"),
     Option("lang", "language of summary and reports", "en", choices=("en", "zh")),

@@ -62,6 +62,13 @@ class Outputs:
             data["inject"] = inject
         return data
 
+    def of(self, stage: str) -> Any:
+        """One stage's output; of ``inject`` what was injected from the labelled and from the pipeline's memories."""
+        if stage != "inject":
+            return getattr(self, stage)
+        found = {"labelled": self.inject_labelled, "pipeline": self.inject_pipeline}
+        return {name: blocks for name, blocks in found.items() if blocks is not None} or None
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any], facts: Sequence[Mapping[str, Any]] = ()) -> Outputs:
         """Read :meth:`to_json`'s form. Raises OutputError naming the stage and the element at fault.

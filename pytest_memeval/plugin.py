@@ -33,6 +33,8 @@ HARNESS = pytest.StashKey["Harness"]()
 #: The last record's text and the result that it stands for, where the item ran in the controller's own process.
 HANDED = pytest.StashKey[tuple[str, "CaseResult"]]()
 PATTERNS = pytest.StashKey[list[Any]]()
+#: Journal of the run that this one goes on with, on the controller.
+RESUME_FROM = pytest.StashKey[Path]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -160,6 +162,7 @@ def harness_of(config: pytest.Config) -> Harness:
         settings = settings_of(config)
         known = config.stash[HARNESS] = Harness(settings, run_uid=given.get("testrunuid", ""))
         known.workers = int(given.get("workercount", 1))
+        known.resume_from = _resume_from(config)
         config.add_cleanup(known.close)
         if settings.keep_db:
             known.keep_databases_in(Path(given["memeval_databases"]) if given else _recorder(config).databases_folder)
@@ -173,6 +176,21 @@ def harness_of(config: pytest.Config) -> Harness:
             prefetcher = config.stash[PREFETCHER] = Prefetcher(config, known, settings.concurrency)
             config.pluginmanager.register(prefetcher, "memeval-prefetch")
     return known
+
+
+def _resume_from(config: pytest.Config) -> Path | None:
+    """The journal of the run to go on with: found once, on the controller."""
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is None:
+        return config.stash.get(RESUME_FROM, None)
+    if "memeval_resume_lines" in worker:
+        # Another machine than the controller's has no such file.
+        from pytest_memeval.resume import journal_of_text
+
+        path = journal_of_text(worker["memeval_resume_lines"])
+        config.add_cleanup(lambda: path.unlink(missing_ok=True))
+        return path
+    return Path(worker["memeval_resume"]) if "memeval_resume" in worker else None
 
 
 def _can_prepare(config: pytest.Config, settings: Settings) -> bool:
@@ -210,6 +228,11 @@ def check_options(config: pytest.Config) -> None:
         if settings.prompts is not None or settings.prompt_version is not None:
             _check_prompts(config, settings)
         _check_keys(config, settings)
+        if settings.resume is not None:
+            from pytest_memeval.resume import StoredRun, find_journal
+
+            config.stash[RESUME_FROM] = find_journal(settings.resume, config.invocation_params.dir)
+            StoredRun(config.stash[RESUME_FROM])
     except (SettingsError, DocumentError) as error:
         raise pytest.UsageError(str(error)) from None
 

@@ -21,7 +21,7 @@ import pytest
 from pytest_memeval.ahead import Ahead, Prepared
 from pytest_memeval.direct import OWN
 from pytest_memeval.engine.protocol import STAGE_METHODS
-from pytest_memeval.fixtures import prepare_run, prompts_of, registry_of, templates_of
+from pytest_memeval.fixtures import key_of, prepare_run, prompts_of, registry_of, templates_of
 from pytest_memeval.items import CaseItem
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.routing import Router
@@ -36,6 +36,8 @@ WORTH_SECONDS = 0.002
 JUDGED = 10
 #: The window looks this many times the limit ahead, so that one slow case at its head does not empty it.
 DEPTH = 2
+#: Over so many items that are taken from an earlier run the window looks for one to prepare.
+FURTHEST = 500
 
 HOOKS_NAME = "memeval-prefetch-items"
 
@@ -87,6 +89,8 @@ class Prefetcher:
         self._costs: deque[float] = deque(maxlen=JUDGED)
         self._hooks = _ItemHooks(self)
         config.pluginmanager.register(self._hooks, HOOKS_NAME)
+        #: Items whose results an earlier run has.
+        self._taken: set[str] = set()
         self._over = False
         option = config.option
         self._careful = bool(option.maxfail) or bool(getattr(option, "stepwise", False))
@@ -241,12 +245,18 @@ class Prefetcher:
                 self._rest()
             return
         depth = self._ahead.limit * (1 if self._careful else DEPTH)
+        passed = 0
         for upcoming in self._upcoming(item):
             if len(self._ahead) >= depth:
                 return
             if upcoming.nodeid in self._ahead or self.reason(upcoming) is not None:
                 continue
             assert isinstance(upcoming, CaseItem | KindItem)
+            if upcoming.nodeid in self._taken:
+                passed += 1
+                if passed > FURTHEST:
+                    return
+                continue
             known = self._known.get(self._definitions(upcoming))
             if known is None or not _can_overlap(upcoming, known[0]):
                 # Its engine is made when its first item is set up; until then nothing behind it is touched.
@@ -254,8 +264,15 @@ class Prefetcher:
             self._wake()
             if isinstance(upcoming, KindItem):
                 self._ahead.start(upcoming.nodeid, partial(_prepare, upcoming, known[0]))
+            elif self._harness.resume_from is not None and self._is_taken(upcoming, *known):
+                self._taken.add(upcoming.nodeid)
             else:
                 self._start(upcoming, *known)
+
+    def _is_taken(self, item: CaseItem, engine: object, llm: Any) -> bool:
+        """Whether the item has its results from an earlier run, so that there is nothing to prepare."""
+        assets = prompts_of(item), registry_of(item), templates_of(item)
+        return self._harness.resumer.takes(item, key_of(item, item.case, engine, llm, *assets))
 
     def _start(self, item: CaseItem, engine: object, llm: Any) -> None:
         def make() -> Prepared:

@@ -19,6 +19,7 @@ from pytest_memeval.results import CallRecord, CaseResult, RunInfo, SetInfo
 from pytest_memeval.values import DISTILL_STAGES
 
 if TYPE_CHECKING:
+    from pytest_memeval.resume import ResumeCount
     from pytest_memeval.settings import Settings
 
 
@@ -51,10 +52,20 @@ class Recorder:
         self._prices: Any = None
         #: US dollars that this run's own requests have cost so far.
         self.spent = 0.0
+        #: Journal of the run that this one goes on with, and what came of its cases.
+        self.resume_from: Path | None = None
+        self.resumed: ResumeCount | None = None
 
     def take(self, record: str, result: CaseResult | None = None) -> None:
         """Add a case's result given as the text of its JSON form, and as ``result`` too where that is at hand."""
         self.add(CaseResult.from_json(json.loads(record)) if result is None else result, text=record)
+
+    def go_on_with(self, journal: Path) -> None:
+        """Have the new run's journal begin with the finished cases of an earlier run's."""
+        from pytest_memeval.resume import ResumeCount, StoredRun, run_name
+
+        self.resume_from = journal
+        self.resumed = ResumeCount(run_name(journal), StoredRun(journal).unreadable)
 
     def take_process(self, data: Mapping[str, Any]) -> None:
         """What a process says of itself, once: its case files, engine, model, prompts, selection."""
@@ -64,23 +75,31 @@ class Recorder:
         if "meta" in data and data["meta"] not in self.metas:
             self.metas.append(data["meta"])
         self.selected.update(data.get("selected", {}))
+        if "resumption" in data and self.resumed is not None:
+            self.resumed.note(data["resumption"])
 
     def add(self, result: CaseResult, *, text: str | None = None) -> None:
         """Add a case's result; a later one of the same item replaces it. ``text``: its JSON form, if that is known."""
         if result.calls:
-            result, text = self._priced(result), None
+            paid = self.resumed is not None and self.resumed.took(result.node_id)
+            result, text = self._priced(result, paid=paid), None
         if self._journal is None:
             from pytest_memeval.report.journal import Journal
 
+            if self.resume_from is not None:
+                from pytest_memeval.resume import carry_over
+
+                carry_over(self.resume_from, self.journal_path, self.settings.report_text)
             self._journal = Journal(self.journal_path, report_text=self.settings.report_text)
         # Counted first: a journal that cannot be written loses no result.
         self.results[result.node_id] = result
         self._journal.append(result, text=text)
 
-    def _priced(self, result: CaseResult) -> CaseResult:
+    def _priced(self, result: CaseResult, *, paid: bool) -> CaseResult:
         """The result with the list price of each call; a model that costs nothing is free, an unknown one unknown."""
         priced = replace(result, calls=tuple(replace(call, cost=self._price(call)) for call in result.calls))
-        self.spent += self.cost_of_requests(priced.calls)
+        if not paid:
+            self.spent += self.cost_of_requests(priced.calls)
         return priced
 
     def _price(self, call: CallRecord) -> float | None:
@@ -156,6 +175,10 @@ class Recorder:
 
         if self._journal is not None:
             self._journal.close()
+            if self.resume_from is not None:
+                from pytest_memeval.resume import compact
+
+                compact(self.journal_path, {*self.results, *self.selected})
         records = list(self.results.values())
         spare_collector(len(records))
         sets = [self.sets[path] for path in sorted(self.sets)]
@@ -172,6 +195,10 @@ class Recorder:
                 self.settings.lang,
                 journal=self.journal_path,
             )
+            if self.resume_from is not None:
+                from pytest_memeval.resume import remove_superseded
+
+                remove_superseded(self.resume_from, self.target)
             if self.settings.output is None:
                 write_latest(self.base, self.target)
             else:
@@ -248,6 +275,7 @@ class Recorder:
                 "platform": platform.platform(),
                 "pytest_memeval": __version__,
                 "command": sys.argv[1:],
+                **({"resumed": self.resumed.to_json()} if self.resumed is not None else {}),
             },
         )
 

@@ -99,6 +99,8 @@ class CaseResult:
     calls: tuple[CallRecord, ...] = ()
     duration_seconds: float = 0.0
     timings: Mapping[str, float] = field(default_factory=dict)
+    #: What the outputs depend on (:mod:`pytest_memeval.resume_key`); kept in the journal alone.
+    resume_key: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The case's JSON form: plain dicts, lists, strings and numbers only."""
@@ -125,6 +127,7 @@ class CaseResult:
             "calls": [asdict(call) for call in self.calls],
             "duration_seconds": self.duration_seconds,
             "timings": dict(self.timings),
+            "resume_key": self.resume_key,
         }
 
     @classmethod
@@ -151,6 +154,7 @@ class CaseResult:
             calls=tuple(CallRecord(**{**call, "request": tuple(call["request"])}) for call in data["calls"]),
             duration_seconds=data["duration_seconds"],
             timings=dict(data["timings"]),
+            resume_key=data.get("resume_key", ""),
         )
 
 

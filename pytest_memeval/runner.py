@@ -244,6 +244,11 @@ class CaseRun:
         """Whether anything was put in the place of a stage's own result."""
         return bool(self._provided)
 
+    def restore(self, stage: str, output: Any, calls: Sequence[CallRecord], seconds: float) -> None:
+        """Put what an earlier run of the same stage gave in its place, scored by this run's options."""
+        metrics = self._measure(stage, output) if output is not None else None
+        self.results[stage] = StageResult(output, metrics, None, tuple(calls), seconds)
+
     # -- one stage ---------------------------------------------------------------------------------------------
 
     async def _run(self, stage: str) -> StageResult:

@@ -20,6 +20,7 @@ KNOW_PYTEST = {
     "plan_hooks.py",
     "plugin.py",
     "prefetch.py",
+    "resuming.py",
 }
 PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}
 

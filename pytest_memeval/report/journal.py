@@ -31,7 +31,11 @@ class Journal:
             _end_last_line(self.path)
             self._file = self.path.open("a", encoding="utf-8", newline="\n")
         if text is None or self._policy != "full":
-            text = dumps(apply_text_policy(result.to_json(), self._policy))
+            line = apply_text_policy(result.to_json(), self._policy)
+            if self._policy != "full":
+                # A run that goes on from here has to know that there are no texts.
+                line["report_text"] = self._policy
+            text = dumps(line)
         self._file.write(text + "\n")
         self._file.flush()
 

@@ -19,6 +19,7 @@ from pytest_memeval.report.tables import (
     kinds_text,
     misses_by_kind,
     prompts_text,
+    resumed_text,
     usage_text,
     worst_cases,
 )
@@ -117,8 +118,11 @@ class _Page:
         usage = report["usage"]
         if usage["calls"]:
             facts["usage"] = usage_text(usage, self._lang)
+        resumed = resumed_text(report, self._lang)
         colon = "：" if self._lang == "zh" else ": "
         yield from (f"- {self._(key)}{colon}{value}" for key, value in facts.items())
+        if resumed is not None:
+            yield f"- {escape(resumed)}"
 
     def _gates(self, gates: Sequence[GateResult]) -> Iterator[str]:
         yield from self._title("gates")

@@ -117,6 +117,15 @@ _TERMINAL = {
         "{total} cases: {scored} scored, {errored} errored, {skipped} skipped, {not_run} not run",
         "共 {total} 个用例：已评分 {scored}，出错 {errored}，跳过 {skipped}，未运行 {not_run}",
     ),
+    "resumed": (
+        "{cases} of {total} case(s) taken from run {run}, {again} run anew{why}",
+        "从运行 {run} 沿用 {cases} 个用例（共 {total} 个），重新运行 {again} 个{why}",
+    ),
+    "resumed_why": (
+        " ({changed} changed, {errored} errored there, {absent} not in it)",
+        "（有变化 {changed} 个，之前出错 {errored} 个，之前没有 {absent} 个）",
+    ),
+    "resumed_changed": ("; what changed: {parts}", "；变化之处：{parts}"),
     "own_thresholds": (
         "{count} of {total} cases have no thresholds of their own: a passed test means measured, the gates decide.",
         "{total} 个用例中有 {count} 个没有自己的阈值：测试通过只表示已测得，是否达标由门禁决定。",

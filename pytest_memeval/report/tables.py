@@ -93,6 +93,21 @@ def kinds_text(kinds: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
 
 
+def resumed_text(report: Mapping[str, Any], lang: str) -> str | None:
+    """How many cases were taken from an earlier run, and why the others were not; ``None`` in a run of its own."""
+    resumed = report["environment"].get("resumed")
+    if resumed is None:
+        return None
+    again = sum(resumed["run_again"].values())
+    why = text("terminal.resumed_why", lang, **resumed["run_again"]) if again else ""
+    line = text(
+        "terminal.resumed", lang, cases=resumed["cases"], total=report["counts"]["total"], run=resumed["from"],
+        again=again, why=why,
+    )  # fmt: skip
+    parts = ", ".join(resumed["changed"])
+    return line + (text("terminal.resumed_changed", lang, parts=parts) if parts else "")
+
+
 def usage_text(usage: Mapping[str, Any], lang: str) -> str:
     """Calls and tokens in a line; a sum that nobody gave is said to be unknown."""
     unknown = usage["unknown_tokens"]

@@ -11,7 +11,7 @@ from pytest_memeval.report.console import columns
 from pytest_memeval.report.messages import sentence, text
 from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
 from pytest_memeval.report.reader import run_of
-from pytest_memeval.report.tables import describe, errors_by_stage, kinds_text, prompts_text, usage_text
+from pytest_memeval.report.tables import describe, errors_by_stage, kinds_text, prompts_text, resumed_text, usage_text
 from pytest_memeval.report.timings import stage_rows
 
 Markup = Mapping[str, bool]
@@ -85,6 +85,9 @@ class _Summary:
         counts = self._report["counts"]
         bad = counts["errored"] or counts["not_run"]
         yield self._("counts_line", **counts), RED if bad else PLAIN
+        resumed = resumed_text(self._report, self._lang)
+        if resumed is not None:
+            yield resumed, PLAIN
         stages = errors_by_stage(self._report["per_case"])
         if stages:
             listed = "; ".join(f"{stage}: {kinds_text(kinds)}" for stage, kinds in stages.items())
