@@ -101,7 +101,7 @@ def _tune(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from pytest_memeval.report.write import MEMEVAL_FOLDER, new_run_id
+    from pytest_memeval.report.write import make_home, new_run_id
     from pytest_memeval.tuning.document import terminal_lines, write_tuning
     from pytest_memeval.tuning.grid import GridSearch
     from pytest_memeval.tuning.messages import text
@@ -139,7 +139,7 @@ def _run(arguments: argparse.Namespace) -> int:
         },
         "rrf": _section(result, len(corpus), grid.metric.k),
     }
-    folder = arguments.output or Path(MEMEVAL_FOLDER) / "tune" / run_id
+    folder = arguments.output or make_home(Path()) / "tune" / run_id
     write_tuning(folder, document, arguments.lang)
     for line in terminal_lines(document, arguments.lang):
         _say(line)

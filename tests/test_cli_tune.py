@@ -11,9 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from pytest_memeval.cli import main
+from pytest_memeval.tuning.conclusion import CONCLUSIONS
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent / "servers"))
@@ -77,6 +79,30 @@ def test_a_run_leaves_its_report(here: Path, capsys: pytest.CaptureFixture[str])
         assert key in rrf
     assert len(rrf["all_results"]) == 6
     assert (rrf["recommended_params"] is None) == (rrf["conclusion"] != "conclusive")
+
+
+def test_reports_fit_their_schema(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = json.loads(
+        (ROOT / "pytest_memeval" / "data" / "schemas" / "tuning.schema.json").read_text(encoding="utf-8")
+    )
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert set(schema["$defs"]["rrf"]["properties"]["conclusion"]["enum"]) == {*CONCLUSIONS, None}
+    (here / "odd_search_of_the_cli_test.py").write_text(
+        "def search(query, params):\n    if params['x'] == 'bad':\n        raise OSError\n    return []\n",
+        encoding="utf-8",
+    )
+    text = (here / "set.yaml").read_text(encoding="utf-8")
+    (here / "no_truth.yaml").write_text(text.replace(": [0]}", ": []}"), encoding="utf-8")
+    runs = (
+        ["set.yaml", "--grid", "rrf_k=10,60", "top_k=3,20", "--current", "rrf_k=7"],
+        ["set.yaml", "--embedder", "none"],
+        ["no_truth.yaml"],
+        ["set.yaml", "--search", "odd_search_of_the_cli_test:search", "--grid", "x=0,bad,1.5"],
+    )
+    for words in runs:
+        assert status(*words, "--output", "out") in (0, 1)
+        jsonschema.validate(stored(here / "out"), schema)
+    sys.modules.pop("odd_search_of_the_cli_test")
 
 
 def test_equal_runs_give_equal_sections(here: Path) -> None:

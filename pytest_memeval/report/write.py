@@ -33,14 +33,20 @@ def default_folder(base: Path, run_id: str) -> Path:
     return base / MEMEVAL_FOLDER / "runs" / run_id
 
 
-def write_latest(base: Path, folder: Path) -> None:
-    """Let ``.memeval/latest`` name the newest run's folder, relative to ``.memeval`` with forward slashes."""
+def make_home(base: Path) -> Path:
+    """The folder ``.memeval``, made if it is not there, with a ``.gitignore`` of its own."""
     home = base / MEMEVAL_FOLDER
     home.mkdir(parents=True, exist_ok=True)
     ignored = home / ".gitignore"
     if not ignored.exists():
         # Runs are not to be committed by accident; pytest does the same for its cache.
         ignored.write_text("*\n", encoding="utf-8")
+    return home
+
+
+def write_latest(base: Path, folder: Path) -> None:
+    """Let ``.memeval/latest`` name the newest run's folder, relative to ``.memeval`` with forward slashes."""
+    home = make_home(base)
     try:
         named = folder.resolve().relative_to(home.resolve()).as_posix()
     except ValueError:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 PERMUTATIONS = 1_000
+#: Numbers that are put in random order in all; a parameter with very many values gets fewer permutations.
+_MOST_PERMUTED = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,8 @@ def _noise(rows: NDArray[np.int64], values: Floats, members: list[NDArray[np.int
     by_query = np.array([values[own[own >= 0]].mean(axis=0) for own in rows])
     by_group = np.array([by_query[:, queries].sum(axis=1) for queries in members])  # group, value
     generator = np.random.default_rng([seed, *by_group.shape])
-    spreads = np.empty(PERMUTATIONS)
-    for number in range(PERMUTATIONS):
+    spreads = np.empty(max(100, min(PERMUTATIONS, _MOST_PERMUTED // by_group.size)))
+    for number in range(len(spreads)):
         total = generator.permuted(by_group, axis=1).sum(axis=0)
         spreads[number] = total.max() - total.min()
     noise: float = float(np.quantile(spreads, 0.95)) / int(values.shape[1])
