@@ -32,7 +32,7 @@ _HOMES = {
         "datasets.models": "Dataset QAPair QuestionType Sample Session",
         "datasets.locomo": "load_locomo",
         "datasets.longmemeval": "load_longmemeval",
-        "tuning.analysis": "RRFMetrics",
+        "tuning.analysis": "TuningResult",
         "tuning.grid": "GridSearch",
         "metrics.text.pairs": "ALL_METRICS LIGHT_METRICS",
     }.items()
@@ -87,7 +87,7 @@ __all__ = [
     "ALL_METRICS",
     "LIGHT_METRICS",
     "GridSearch",
-    "RRFMetrics",
+    "TuningResult",
     "Block",
     "Decision",
     "Hit",
@@ -154,7 +154,7 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.metrics.text.pairs import LIGHT_METRICS as LIGHT_METRICS
     from pytest_memeval.results import CaseResult as CaseResult
     from pytest_memeval.results import StageResult as StageResult
-    from pytest_memeval.tuning.analysis import RRFMetrics as RRFMetrics
+    from pytest_memeval.tuning.analysis import TuningResult as TuningResult
     from pytest_memeval.tuning.grid import GridSearch as GridSearch
     from pytest_memeval.values import Block as Block
     from pytest_memeval.values import Decision as Decision

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import CaseSet
     from pytest_memeval.llm.protocol import Embedder
-    from pytest_memeval.tuning.analysis import RRFMetrics
+    from pytest_memeval.tuning.analysis import TuningResult
     from pytest_memeval.tuning.queries import Document, QuerySet
     from pytest_memeval.tuning.rankers import Ranker
 
@@ -155,7 +155,7 @@ def _schema_version() -> str:
     return SCHEMA_VERSION
 
 
-def _section(result: RRFMetrics, memories: int, k: int | None) -> dict[str, Any]:
+def _section(result: TuningResult, memories: int, k: int | None) -> dict[str, Any]:
     section = result.section()
     if k is not None and 2 * k > memories:
         section["notes"].append({"note": "small_corpus", "k": k, "memories": memories})

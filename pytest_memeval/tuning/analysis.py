@@ -22,7 +22,7 @@ CEILING = 0.95
 
 
 @dataclass(frozen=True)
-class RRFMetrics:
+class TuningResult:
     """What a grid over search parameters showed.
 
     ``best_params`` is the best combination's tuned parameters, ``best_score`` its metric on the queries that made it
@@ -88,9 +88,9 @@ class RRFMetrics:
         }
 
 
-def empty_result(space: ParamSpace, metric: Metric, without_truth: int) -> RRFMetrics:
+def empty_result(space: ParamSpace, metric: Metric, without_truth: int) -> TuningResult:
     """The result where no query has a relevant memory."""
-    return RRFMetrics(str(metric), space.tuned(space.current), NO_QUERIES, "no_queries", without_truth=without_truth)
+    return TuningResult(str(metric), space.tuned(space.current), NO_QUERIES, "no_queries", without_truth=without_truth)
 
 
 def analyse(
@@ -109,7 +109,7 @@ def analyse(
     failures: Mapping[str, int] | None = None,
     warnings: Sequence[str] = (),
     without_truth: int = 0,
-) -> RRFMetrics:
+) -> TuningResult:
     """Everything that the measurements of a grid show.
 
     Row 0 of ``params``, ``values`` (a column a query, NaN in a row that was not measured in full) and ``ranks`` are the
@@ -135,7 +135,7 @@ def analyse(
     def ndcg10(row: int) -> float:
         return float(quality(ranks[[row]], truths, Metric("ndcg", 10)).mean())
 
-    return RRFMetrics(
+    return TuningResult(
         metric=str(metric),
         current_params=space.tuned(params[0]),
         conclusion=conclusion.name,

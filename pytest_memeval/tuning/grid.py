@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.tuning.analysis import RRFMetrics, analyse, empty_result
+from pytest_memeval.tuning.analysis import TuningResult, analyse, empty_result
 from pytest_memeval.tuning.crossval import DEFAULT_FOLDS
 from pytest_memeval.tuning.quality import ABSENT, Metric, Truths, parse_metric, quality
 from pytest_memeval.tuning.queries import LabelledQuery, QuerySet, TuningError
@@ -57,7 +57,7 @@ class GridSearch:
         self.metric: Metric = parse_metric(metric)
         self.folds = folds
         self.seed = seed
-        self.result: RRFMetrics | None = None
+        self.result: TuningResult | None = None
 
     @property
     def status(self) -> str:
@@ -73,7 +73,7 @@ class GridSearch:
         queries: QuerySet | Iterable[LabelledQuery],
         *,
         progress: Progress | None = None,
-    ) -> RRFMetrics:
+    ) -> TuningResult:
         """Measure every combination and conclude. ``ranker`` may be a function ``search(query, params)`` → ranked ids.
 
         The current values come first. An interrupt (Ctrl-C) ends the measuring; what was measured until then is

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tuning_planted import PlantedCorpus, agreeing_corpus, noise_ranks, query, steep_corpus
 
-from pytest_memeval.tuning.analysis import RRFMetrics, analyse
+from pytest_memeval.tuning.analysis import TuningResult, analyse
 from pytest_memeval.tuning.grid import GridSearch
 from pytest_memeval.tuning.quality import Metric, Truths, quality
 from pytest_memeval.tuning.space import ParamSpace, make_space
@@ -17,7 +17,7 @@ RRF_K = [10, 30, 60, 90, 120]
 WEIGHTS = [0.3, 0.4, 0.5, 0.6, 0.7]
 
 
-def tune(corpus: PlantedCorpus, grid: dict[str, list[float]], *, vectors: bool = True, **options: object) -> RRFMetrics:
+def tune(corpus: PlantedCorpus, grid: dict[str, list[float]], *, vectors: bool = True, **options: object) -> TuningResult:
     search = GridSearch(grid, **options)  # type: ignore[arg-type]
     result = search.search(corpus.ranker(vectors=vectors), corpus.queries)
     assert search.status == result.conclusion
@@ -128,7 +128,7 @@ GRIDS: dict[str, dict[str, list[float]]] = {
 }
 
 
-def null_result(space: ParamSpace, kind: str, queries: int, seed: int) -> RRFMetrics:
+def null_result(space: ParamSpace, kind: str, queries: int, seed: int) -> TuningResult:
     generator = np.random.default_rng(seed)
     truths = Truths([query("q", "a", group=f"{number:03d}") for number in range(queries)])
     params = list(space.combinations())

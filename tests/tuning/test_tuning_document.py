@@ -13,7 +13,7 @@ from tuning_planted import agreeing_corpus, query, steep_corpus
 
 from pytest_memeval.metrics import stats
 from pytest_memeval.tuning import messages
-from pytest_memeval.tuning.analysis import RRFMetrics
+from pytest_memeval.tuning.analysis import TuningResult
 from pytest_memeval.tuning.conclusion import CONCLUSIONS
 from pytest_memeval.tuning.document import markdown_page, terminal_lines, write_tuning
 from pytest_memeval.tuning.grid import GridSearch
@@ -22,7 +22,7 @@ from pytest_memeval.tuning.html_page import html_page
 EVIL = "<img src=x onerror=alert(1)></script>"
 
 
-def document(result: RRFMetrics, case_set: str = "cases/v001.yaml") -> dict[str, Any]:
+def document(result: TuningResult, case_set: str = "cases/v001.yaml") -> dict[str, Any]:
     return {
         "schema_version": "1.0",
         "case_set": case_set,
@@ -32,12 +32,12 @@ def document(result: RRFMetrics, case_set: str = "cases/v001.yaml") -> dict[str,
     }
 
 
-def conclusive() -> RRFMetrics:
+def conclusive() -> TuningResult:
     corpus = steep_corpus(12)
     return GridSearch({"rrf_k": [10, 30, 60], "bm25_weight": [0.5, 0.6]}).search(corpus.ranker(), corpus.queries)
 
 
-def everything_said() -> list[RRFMetrics]:
+def everything_said() -> list[TuningResult]:
     """Results of every conclusion, one that failed in part, one cut short, one of another system with odd values."""
     steep, agreeing = steep_corpus(6), agreeing_corpus(7)
     few = GridSearch({"rrf_k": [10, 60]}).search(steep.ranker(), steep.queries[:3])
@@ -63,16 +63,16 @@ def everything_said() -> list[RRFMetrics]:
 
 
 @pytest.fixture(scope="module")
-def results() -> list[RRFMetrics]:
+def results() -> list[TuningResult]:
     return everything_said()
 
 
-def test_every_conclusion_is_seen(results: list[RRFMetrics]) -> None:
+def test_every_conclusion_is_seen(results: list[TuningResult]) -> None:
     assert {one.conclusion for one in results} == set(CONCLUSIONS)
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_files_say_the_same_and_are_sound(results: list[RRFMetrics], lang: str, tmp_path: Path) -> None:
+def test_files_say_the_same_and_are_sound(results: list[TuningResult], lang: str, tmp_path: Path) -> None:
     for number, result in enumerate(results):
         made = document(result, f"cases/{EVIL}.yaml")
         folder = tmp_path / f"{lang}{number}"
@@ -96,7 +96,7 @@ def test_files_say_the_same_and_are_sound(results: list[RRFMetrics], lang: str, 
         assert ("推荐" in "".join(lines)) == (lang == "zh")
 
 
-def test_a_conclusive_report(results: list[RRFMetrics]) -> None:
+def test_a_conclusive_report(results: list[TuningResult]) -> None:
     made = document(results[0])
     lines = list(terminal_lines(made, "en"))
     assert lines[0] == ("cases/v001.yaml: 7 memories, 12 queries in 12 groups, 6 combinations, ndcg@10")
@@ -112,7 +112,7 @@ def test_a_conclusive_report(results: list[RRFMetrics]) -> None:
     assert "Conclusive" in markdown_page(made, "en")
 
 
-def test_what_limits_a_result_is_said(results: list[RRFMetrics]) -> None:
+def test_what_limits_a_result_is_said(results: list[TuningResult]) -> None:
     other = "\n".join(terminal_lines(document(results[5]), "en"))
     assert "1 combinations could not be compared, because a query failed under them:" in other
     assert f"7 calls: RuntimeError: {EVIL}" in other
