@@ -17,7 +17,9 @@ RRF_K = [10, 30, 60, 90, 120]
 WEIGHTS = [0.3, 0.4, 0.5, 0.6, 0.7]
 
 
-def tune(corpus: PlantedCorpus, grid: dict[str, list[float]], *, vectors: bool = True, **options: object) -> TuningResult:
+def tune(
+    corpus: PlantedCorpus, grid: dict[str, list[float]], *, vectors: bool = True, **options: object
+) -> TuningResult:
     search = GridSearch(grid, **options)  # type: ignore[arg-type]
     result = search.search(corpus.ranker(vectors=vectors), corpus.queries)
     assert search.status == result.conclusion
