@@ -32,6 +32,7 @@ from pytest_memeval.resuming import RESUMPTION
 from pytest_memeval.runner import CaseRun, untouched_result
 from pytest_memeval.scopes import set_info
 from pytest_memeval.scoring import case_value
+from pytest_memeval.sharding import SELECTED
 from pytest_memeval.stages import CHAIN, truth_stages
 from pytest_memeval.values import DISTILL_STAGES
 
@@ -208,6 +209,17 @@ def _file_of(item: CaseItem | KindItem) -> str:
     return item.memeval_set if isinstance(item, KindItem) else item.case_file.nodeid
 
 
+def owner_of(item: pytest.Item) -> str | None:
+    """The case set that the item counts for; ``None`` for one that enters no aggregate."""
+    if isinstance(item, CaseItem | KindItem):
+        return _file_of(item)
+    marker = item.get_closest_marker("memeval")
+    if marker is None or not marker.kwargs.get("gate", False):
+        return None
+    case = marker.kwargs.get("case")
+    return case.partition("::")[0] if isinstance(case, str) else item.nodeid.partition("::")[0]
+
+
 def _first_problem(listing: str) -> str:
     """The first line of a file's problems that is more than their number."""
     lines = listing.strip().splitlines() or ["?"]
@@ -237,24 +249,14 @@ class CaseHooks:
         return report
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._selected = {item.nodeid: owner for item in session.items if (owner := self._set_of(item)) is not None}
+        self._selected = {item.nodeid: owner for item in session.items if (owner := owner_of(item)) is not None}
         spare_collector(len(self._selected))
-
-    def _set_of(self, item: pytest.Item) -> str | None:
-        """The case set that the item counts for; ``None`` for one that enters no aggregate."""
-        if isinstance(item, CaseItem | KindItem):
-            return _file_of(item)
-        marker = item.get_closest_marker("memeval")
-        if marker is None or not marker.kwargs.get("gate", False):
-            return None
-        case = marker.kwargs.get("case")
-        return case.partition("::")[0] if isinstance(case, str) else item.nodeid.partition("::")[0]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        owner = self._set_of(item)
+        owner = owner_of(item)
         if owner is None:
             if call.when == "teardown":
                 _forget(item)
@@ -391,6 +393,7 @@ class CaseHooks:
             envelope["sets"] = [set_info(sets[name], name, gates).to_json() for name in new]
         if self._once("selected", ""):
             envelope["selected"] = self._selected or {}
+            envelope["shared_out"] = self.config.stash.get(SELECTED, {})
             envelope["pid"] = os.getpid()
         return envelope, result
 
@@ -410,8 +413,9 @@ class CaseHooks:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         # A worker whose cases all crashed elsewhere still says what it had to run.
         output = getattr(self.config, "workeroutput", None)
-        if output is not None and self._selected and self._once("selected", ""):
-            output["memeval_selected"] = dumps({"selected": self._selected})
+        whole = self.config.stash.get(SELECTED, {})
+        if output is not None and (self._selected or whole) and self._once("selected", ""):
+            output["memeval_selected"] = dumps({"selected": self._selected or {}, "shared_out": whole})
 
 
 def _locate(failure: StageFailure, item: CaseItem) -> None:

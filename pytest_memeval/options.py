@@ -94,6 +94,7 @@ OPTIONS: tuple[Option, ...] = (
         "take finished cases from this earlier run (folder, run id, journal, or latest) and run the others",
         metavar="RUN",
     ),
+    Option("shard", "only the part of the cases that falls to this machine: 2/5 is the second of five", metavar="K/N"),
     Option("keep-db", "keep every case's databases under the output folder", False, kind="flag"),
     Option("progress", "seconds between two lines that say how far the run is", 30.0, kind="float", metavar="SECONDS"),
     Option("lang", "language of summary and reports", "en", choices=("en", "zh")),

@@ -108,6 +108,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(PlanHooks(config), "memeval-plan")
     if _is_used(config):
         check_options(config)
+        part = settings_of(config).part
+        if part is not None:
+            from pytest_memeval.sharding import EmptyPart
+
+            empty = EmptyPart(config, part, lambda: controller.recorder)
+            config.pluginmanager.register(empty, "memeval-empty-part")
         limit = settings_of(config).max_cost
         if limit is not None:
             from pytest_memeval.budget import Budget
@@ -342,6 +348,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ):
         harness_of(config)
     if HARNESS in config.stash:
-        from pytest_memeval.items import select_items
+        from pytest_memeval.items import owner_of, select_items
 
         select_items(config, items)
+        part = settings_of(config).part
+        if part is not None:
+            from pytest_memeval.sharding import keep_part
+
+            keep_part(config, items, part, owner_of)

@@ -37,6 +37,8 @@ class Recorder:
     sets: dict[str, SetInfo] = field(default_factory=dict)
     selected: dict[str, str] = field(default_factory=dict)
     metas: list[Mapping[str, Any]] = field(default_factory=list)
+    #: Of a run that is shared out over machines: case set → node id → part, for all of its cases.
+    shared_out: dict[str, dict[str, int]] = field(default_factory=dict)
     crashed: int = 0
     report: dict[str, Any] | None = None
     folder: Path | None = None
@@ -75,6 +77,7 @@ class Recorder:
         if "meta" in data and data["meta"] not in self.metas:
             self.metas.append(data["meta"])
         self.selected.update(data.get("selected", {}))
+        self.shared_out.update(data.get("shared_out", {}))
         if "resumption" in data and self.resumed is not None:
             self.resumed.note(data["resumption"])
 
@@ -185,6 +188,7 @@ class Recorder:
         run = replace(
             self.run_info(partial=self.partial(aborted=aborted, selected=selected), notes=tuple(notes)),
             broken_files=tuple(sorted(broken)),
+            shard=self._shard(chosen=selected, notes=tuple(notes)),
         )
         self.report = build_report(run, sets, records, report_text=self.settings.report_text)
         if self.results:
@@ -208,6 +212,24 @@ class Recorder:
                 self._save_predictions(records)
             self._step_summary()
         return self.report
+
+    def _shard(self, *, chosen: bool, notes: tuple[str, ...]) -> Mapping[str, Any] | None:
+        """What ``memeval merge`` needs to know of one part of a run, besides its cases."""
+        part = self.settings.part
+        if part is None:
+            return None
+        from pytest_memeval.shard import text_digest
+
+        return {
+            "index": part.index,
+            "count": part.count,
+            "selected": {path: dict(sorted(nodes.items())) for path, nodes in sorted(self.shared_out.items())},
+            "files": {path: text_digest(self.settings.rootdir / path) for path in sorted(self.sets)},
+            "chosen": chosen,
+            "metas": self.metas,
+            "crashed": self.crashed,
+            "notes": list(notes),
+        }
 
     def _step_summary(self) -> None:
         """Add the Markdown report to the job summary that GitHub Actions shows."""
@@ -261,7 +283,7 @@ class Recorder:
             registry=self._by_set("registry"),
             templates=self._by_set("templates"),
             gates=tuple((str(gate), "command line") for gate in settings.gates_from("command line")),
-            gates_enabled=not settings.no_gate,
+            gates_enabled=not settings.no_gate and settings.part is None,
             max_error_rate=settings.max_error_rate,
             partial=partial,
             not_run=self.not_run(),

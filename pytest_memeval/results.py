@@ -229,5 +229,7 @@ class RunInfo:
     #: Case files that could not be read, each with the first thing that is wrong with it.
     broken_files: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    #: For one part of a run that is shared out over machines: which, and what is needed to put the parts together.
+    shard: Mapping[str, Any] | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)

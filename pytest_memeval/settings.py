@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.settings import ModelSettings, Role
     from pytest_memeval.metrics.thresholds import Gate, Threshold
     from pytest_memeval.runner import RunSettings
+    from pytest_memeval.shard import Shard
 
 ENGINES: tuple[str, ...] = ("reference",)
 CHAT_MODELS: tuple[str, ...] = ("recorded", "embedded", "openai")
@@ -67,6 +68,13 @@ class Settings:
     @property
     def default_expectations(self) -> tuple[Threshold, ...]:
         return parse_expectations(self.expect or ())
+
+    @property
+    def part(self) -> Shard | None:
+        """The part of the run that is this machine's, where it is shared out. Raises SettingsError."""
+        from pytest_memeval.shard import parse_shard
+
+        return None if self.shard is None else parse_shard(self.shard, self.where("shard"))
 
     def check_keys(self, registry: Registry, *, own_gates: bool = False) -> None:
         """Raise SettingsError for a gate or default threshold on a dimension that ``registry`` lacks.
@@ -281,6 +289,7 @@ def _check(settings: Settings) -> None:
     for name in ("request_timeout", "max_cost", "progress"):
         if values[name] is not None and not 0 < values[name] < float("inf"):
             refuse(name, f"{values[name]} is not a number above 0")
+    settings.part  # noqa: B018  # read for its check
     if values["llm"] is not None and values["llm"] not in CHAT_MODELS:
         refuse("llm", f"unknown chat model {values['llm']!r}{did_you_mean(values['llm'], CHAT_MODELS)}")
     if values["timeout"] is not None and not 0 < values["timeout"] < float("inf"):

@@ -21,6 +21,7 @@ KNOW_PYTEST = {
     "plugin.py",
     "prefetch.py",
     "resuming.py",
+    "sharding.py",
 }
 PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}
 

@@ -60,6 +60,7 @@ def build_report(
         },
         "counts": case_counts(ordered, len(run.not_run)),
         "partial": run.partial,
+        "shard": dict(run.shard) if run.shard is not None else None,
         "not_run": [list(entry) for entry in run.not_run],
         "broken_files": [list(entry) for entry in run.broken_files],
         "stages": {
@@ -103,12 +104,16 @@ def report_notes(run: RunInfo, gates: Sequence[GateResult], lang: str = "en") ->
     ids: list[tuple[str, dict[str, Any]]] = []
     if is_embedded(run.model):
         ids.append(("embedded", {}))
-    if run.partial in ("selected", "aborted"):
+    if run.shard is not None:
+        ids.append(("shard", {"index": run.shard["index"], "count": run.shard["count"]}))
+    if run.partial == "aborted" or (run.partial == "selected" and run.shard is None):
         ids.append((f"partial_{run.partial}", {}))
     if run.not_run:
         ids.append(("not_run", {"count": len(run.not_run)}))
     ids += (("broken_file", {"path": path, "problem": problem}) for path, problem in run.broken_files)
-    if not run.gates_enabled:
+    if run.shard is not None:
+        pass  # said above
+    elif not run.gates_enabled:
         ids.append(("gates_off", {}))
     elif passed_p0(gates) is None:
         ids.append(("no_p0", {}))

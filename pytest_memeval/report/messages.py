@@ -99,6 +99,10 @@ _NOTES = {
         "{path} could not be read, so none of its cases was run ({problem}).",
         "{path} 无法读取，其用例均未运行（{problem}）。",
     ),
+    "shard": (
+        "Part {index} of {count} of a run: gates are evaluated by `memeval merge` on all parts together.",
+        "这是一次运行的第 {index} 部分（共 {count} 部分）：门禁由 `memeval merge` 对全部部分一并判定。",
+    ),
     "gates_off": ("Gates are switched off for this run.", "本次运行已关闭门禁。"),
     "no_p0": ("No P0 gate applies to this run.", "本次运行没有适用的 P0 门禁。"),
     "truth_input": (
@@ -126,6 +130,10 @@ _TERMINAL = {
         "（有变化 {changed} 个，之前出错 {errored} 个，之前没有 {absent} 个）",
     ),
     "resumed_changed": ("; what changed: {parts}", "；变化之处：{parts}"),
+    "empty_part": (
+        "none of the run's {count} case(s) falls to part {part}",
+        "本次运行的 {count} 个用例中没有属于第 {part} 部分的",
+    ),
     "own_thresholds": (
         "{count} of {total} cases have no thresholds of their own: a passed test means measured, the gates decide.",
         "{total} 个用例中有 {count} 个没有自己的阈值：测试通过只表示已测得，是否达标由门禁决定。",

@@ -166,6 +166,7 @@ def run_of(report: Mapping[str, Any]) -> RunInfo:
         not_run=tuple((entry[0], entry[1]) for entry in report["not_run"]),
         broken_files=tuple((entry[0], entry[1]) for entry in report.get("broken_files", ())),
         notes=tuple(report["run_notes"]),
+        shard=report.get("shard"),
         config=report["config"],
         environment=report["environment"],
     )

@@ -1,0 +1,54 @@
+"""``memeval merge``: the reports of a run that was shared out over machines, put together and judged as a whole."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_merge_command(commands: Any) -> None:
+    """Register ``merge`` with the sub-commands of ``memeval``."""
+    merge = commands.add_parser(
+        "merge", help="put the reports of a run shared out with --memeval-shard together and evaluate its gates"
+    )
+    merge.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder of a part, or its report.json")
+    merge.add_argument("--output", type=Path, help="folder for the reports (default: a new run in .memeval/runs)")
+    merge.add_argument("--lang", choices=("en", "zh"), default="en")
+    merge.set_defaults(command=_merge)
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    from pytest_memeval.merge import (
+        MergeError,
+        calls_of_parts,
+        check_parts,
+        exit_status,
+        load_part,
+        merge_parts,
+        write_journal,
+    )
+    from pytest_memeval.report.console import console_text
+    from pytest_memeval.report.reader import ReportError
+    from pytest_memeval.report.terminal import summary_lines
+    from pytest_memeval.report.write import default_folder, write_latest, write_reports
+
+    try:
+        parts = sorted(map(load_part, arguments.runs), key=lambda part: part.shard["index"])
+        check_parts(parts)
+    except MergeError as error:
+        raise ReportError(str(error)) from None
+    report = merge_parts(parts)
+    base = Path.cwd()
+    target = arguments.output or default_folder(base, report["run_id"])
+    if any(part.folder.resolve() == target.resolve() for part in parts):
+        raise ReportError(f"{target} is one of the parts: its own report would be lost. Name another with --output.")
+    journal = target / f"journal-{report['run_id']}.jsonl"
+    there = write_journal(parts, journal)
+    write_reports(target, report, calls_of_parts(parts), arguments.lang, journal=journal if there else None)
+    if arguments.output is None:
+        write_latest(base, target)
+    for text, _ in summary_lines(report, arguments.lang, folder=str(target)):
+        print(console_text(text, sys.stdout.encoding))
+    return exit_status(report)
