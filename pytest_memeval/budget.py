@@ -96,7 +96,7 @@ class WorkerBudget:
 
 def passes_over(item: pytest.Item) -> bool:
     """Whether an item is left out once the budget is reached: all but those whose cases are under way already."""
-    from pytest_memeval.fixtures import PREFETCHER
+    from pytest_memeval.node_keys import PREFETCHER
 
     prefetcher = item.config.stash.get(PREFETCHER, None)
     if prefetcher is None:
@@ -107,14 +107,14 @@ def passes_over(item: pytest.Item) -> bool:
 
 def _calls_under_way(config: pytest.Config) -> Iterable[CallRecord]:
     """What cases have asked in this process that are not recorded yet."""
-    from pytest_memeval.fixtures import PREFETCHER
+    from pytest_memeval.node_keys import PREFETCHER
 
     prefetcher = config.stash.get(PREFETCHER, None)
     return () if prefetcher is None else prefetcher.calls_so_far()
 
 
 def _is_idle(config: pytest.Config) -> bool:
-    from pytest_memeval.fixtures import PREFETCHER
+    from pytest_memeval.node_keys import PREFETCHER
 
     prefetcher = config.stash.get(PREFETCHER, None)
     return prefetcher is None or prefetcher.idle

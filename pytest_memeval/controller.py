@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.plugin import HANDED, RESUME_FROM, SUFFIXES, harness_of, matches_files, settings_of
+from pytest_memeval.plugin import HANDED, RESUME_FROM, SUFFIXES, matches_files, settings_of
 
 if TYPE_CHECKING:
     from pytest_memeval.budget import Budget
-    from pytest_memeval.cases.models import CaseSet, EvalCase
+    from pytest_memeval.crashes import Crashes
     from pytest_memeval.recorder import Recorder
-    from pytest_memeval.results import CaseError, CaseResult
 
 PHASES = ("setup", "call", "teardown")
 #: Statuses of a run that came to its own end.
@@ -33,10 +32,8 @@ class Controller:
         self.config = config
         self._recorder: Recorder | None = None
         self._reruns: set[str] = set()
-        #: Workers that have died.
-        self._deaths = 0
-        #: Cases at hand when a worker died that had others in flight → what xdist said.
-        self._suspects: dict[str, str] = {}
+        #: What became of the cases of workers that died; made when there is something to ask.
+        self._crashes: Crashes | None = None
         self._progress_at = time.monotonic()
         self._collected: set[str] = set()
         #: Case files that could not be read → the first thing that is wrong.
@@ -63,6 +60,14 @@ class Controller:
                 self._recorder.go_on_with(self.config.stash[RESUME_FROM])
         return self._recorder
 
+    @property
+    def crashes(self) -> Crashes:
+        if self._crashes is None:
+            from pytest_memeval.crashes import Crashes
+
+            self._crashes = Crashes(self.config, self.recorder, self._report_trouble)
+        return self._crashes
+
     # -- collection --------------------------------------------------------------------------------------------
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -82,7 +87,7 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         self._run_uid = node.workerinput["testrunuid"]
-        if self._deaths:
+        if self._crashes is not None and self._crashes.deaths:
             # Where a worker has died, the next one runs each case in its turn: then it is known which one it was.
             node.workerinput["memeval_in_turn"] = True
         if RESUME_FROM in self.config.stash:
@@ -180,103 +185,7 @@ class Controller:
         known = self._recorder.selected if self._recorder is not None else {}
         if (crashitem not in known and crashitem not in self._collected) or report.outcome == "rerun":
             return
-        self._deaths += 1
-        if self._may_be_another(report) and _again(sched, crashitem):
-            report.outcome = "rerun"
-            report.memeval_again = True
-            self._suspects[crashitem] = str(report.longrepr)
-            return
-        case_file, _, case_id = crashitem.partition("::")
-        set_path = known.get(crashitem, case_file)
-        case = self._case(crashitem, set_path)
-        line = case.line if case is not None else 1
-        message = str(report.longrepr)
-        self._suspects.pop(crashitem, None)
-        report.when, report.duration = "setup", 0.0
-        report.location = (case_file, line - 1, case_id)
-        report.longrepr = f"{self._place(case_file)}:{line}: [worker] worker_crashed: {message}"
-        report.memeval_crash = True
-        self.recorder.crashed += 1
-        try:
-            self.recorder.add(self._crashed(crashitem, set_path, case, message))
-        except OSError as error:
-            self._report_trouble(error)
-
-    def _charge_suspects(self) -> None:
-        """Cases that were to run again after a worker's death and never came to it: errors, not just not run."""
-        recorder = self.recorder
-        for node_id, message in self._suspects.items():
-            if node_id not in recorder.results:
-                recorder.crashed += 1
-                set_path = recorder.selected.get(node_id, node_id.partition("::")[0])
-                case = self._case(node_id, set_path)
-                recorder.add(self._crashed(node_id, set_path, case, message))
-
-    def _may_be_another(self, report: Any) -> bool:
-        """Whether the worker had other cases in flight, of which one may have killed it."""
-        given = getattr(report.node, "workerinput", {})
-        return settings_of(self.config).concurrency > 1 and not given.get("memeval_in_turn", False)
-
-    def _case(self, node_id: str, set_path: str) -> EvalCase | None:
-        """The case of an item that left no word itself; its file is loaded here for that."""
-        case_set = self._case_set(set_path)
-        case_id = node_id.partition("::")[2]
-        cases = case_set.cases if case_set is not None and node_id.startswith(f"{set_path}::") else ()
-        return next((case for case in cases if case.case_id == case_id), None)
-
-    def _case_set(self, set_path: str) -> CaseSet | None:
-        from pytest_memeval.documents.problems import DocumentError
-        from pytest_memeval.kinds import kind_of
-        from pytest_memeval.scopes import set_info
-
-        path = self.config.rootpath / set_path
-        if path.suffix not in SUFFIXES or not path.is_file():
-            return None
-        harness = harness_of(self.config)
-        kind = kind_of(path)
-        if kind is not None:
-            if set_path not in self.recorder.sets:
-                info = set_info(kind.load(path, harness), set_path, harness.settings.gates_from("ini"))
-                self.recorder.take_process({"sets": [info.to_json()]})
-            return None
-        try:
-            case_set = harness.case_set(path)
-        except DocumentError:
-            return None
-        if set_path not in self.recorder.sets:
-            info = set_info(case_set, set_path, harness.settings.gates_from("ini"))
-            self.recorder.take_process({"sets": [info.to_json()]})
-        return case_set
-
-    def _crashed(self, node_id: str, set_path: str, case: EvalCase | None, message: str) -> CaseResult:
-        from pytest_memeval.results import CaseError, CaseResult
-        from pytest_memeval.runner import untouched_result
-
-        error = CaseError("worker", "worker_crashed", message)
-        if case is None:
-            own = self._crashed_of_kind(node_id, set_path, error)
-            return own or CaseResult(node_id, set_path, node_id.partition("::")[2], "errored", errors=(error,))
-        settings = harness_of(self.config).run_settings
-        return untouched_result(case, node_id=node_id, set_path=set_path, settings=settings, errors=(error,))
-
-    def _crashed_of_kind(self, node_id: str, set_path: str, error: CaseError) -> CaseResult | None:
-        """The record of a crashed case of another kind than distillation; ``None`` for any other item."""
-        from pytest_memeval.kinds import kind_of, untouched
-
-        kind = kind_of(self.config.rootpath / set_path)
-        if kind is None:
-            return None
-        cases = kind.load(self.config.rootpath / set_path, harness_of(self.config)).cases
-        case = next((case for case in cases if node_id == f"{set_path}::{case.case_id}"), None)
-        if case is None:
-            return None
-        return untouched(case, kind.name, node_id=node_id, set_path=set_path, errors=(error,))
-
-    def _place(self, name: str) -> str:
-        try:
-            return (self.config.rootpath / name).relative_to(self.config.invocation_params.dir).as_posix()
-        except ValueError:
-            return name
+        self.crashes.take(crashitem, report, sched)
 
     def _progress(self) -> None:
         recorder = self.recorder
@@ -320,9 +229,10 @@ class Controller:
             recorder.selected.update({node_id: node_id.partition("::")[0] for node_id in self._collected})
         for set_path in sorted(set(recorder.selected.values()) - set(recorder.sets)):
             # No case of the file had its say, yet its gates count.
-            self._case_set(set_path)
+            self.crashes.load_set(set_path)
         try:
-            self._charge_suspects()
+            if self._crashes is not None:
+                self._crashes.charge_suspects()
             notes = self.budget.notes(recorder) if self.budget is not None else ()
             report = recorder.finish(
                 aborted=self._aborted(session),
@@ -335,7 +245,7 @@ class Controller:
             report = recorder.report
         if report is not None:
             _add_suite_properties(self.config, report)
-        if self._deaths:
+        if self._crashes is not None and self._crashes.deaths:
             from pytest_memeval.harness import remove_scratch
 
             remove_scratch(self._run_uid)
@@ -432,15 +342,6 @@ def _shown(path: Path, base: Path) -> str:
         return str(path.relative_to(base))
     except ValueError:
         return str(path)
-
-
-def _again(sched: Any, node_id: str) -> bool:
-    """Have the item run once more; False for a scheduler that cannot."""
-    try:
-        sched.mark_test_pending(node_id)
-    except NotImplementedError:
-        return False
-    return True
 
 
 def _forget_in_junit(config: pytest.Config, report: Any) -> None:

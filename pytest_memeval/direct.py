@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.fixtures import SAID, all_measured, open_run, prompts_of, registry_of, templates_of
+from pytest_memeval.node_cases import prompts_of, registry_of, templates_of
+from pytest_memeval.node_keys import SAID
+from pytest_memeval.node_runs import all_measured, open_run
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet

@@ -14,12 +14,12 @@ from pytest_memeval import outputs as shapes
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import CaseDatabases, StageContext, StageError
+from pytest_memeval.live_memories import decisions_by_memory, labelled_memories, live_content, live_id
 from pytest_memeval.llm.protocol import ChatModel, Embedder
 from pytest_memeval.loops import call_blocking, in_daemon_thread
 from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.recording import StageChatModel
 from pytest_memeval.results import CallRecord, StageResult
-from pytest_memeval.scoring import decisions_by_memory, labelled_memories, live_content, live_id
 from pytest_memeval.stages import StagePlan, needed_stages
 from pytest_memeval.values import Memory, Scene
 

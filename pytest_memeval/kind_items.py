@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from pytest_memeval.fixtures import PREFETCHER, RUN, SAID, StageFailure
 from pytest_memeval.harness import Harness
 from pytest_memeval.kinds import Kind, KindCase, KindRun, KindSet, untouched
+from pytest_memeval.node_cases import StageFailure
+from pytest_memeval.node_keys import PREFETCHER, RUN, SAID
 from pytest_memeval.plugin import harness_of
 from pytest_memeval.results import CaseError, CaseResult
 
@@ -225,8 +226,8 @@ def kind_meta(item: KindItem, run: Any) -> Mapping[str, Any] | None:
 
 def kind_figure(item: KindItem, run: Any) -> str:
     """The figure that ``-v`` shows for a case."""
+    from pytest_memeval.expectations import case_value
     from pytest_memeval.metrics.thresholds import parse_path
-    from pytest_memeval.scoring import case_value
 
     for path, label in item.kind.main_figures:
         value = case_value(run.sections, parse_path(path))

@@ -273,7 +273,7 @@ class KindRun(ABC):
         """A sentence for each of the case's own thresholds that does not hold; empty while it has errors."""
         if self.errors or not self.case.expect:
             return []
-        from pytest_memeval.scoring import missed_expectations
+        from pytest_memeval.expectations import missed_expectations
 
         return missed_expectations(self.sections, self.case.expect)
 

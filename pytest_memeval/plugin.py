@@ -172,11 +172,11 @@ def harness_of(config: pytest.Config) -> Harness:
         config.add_cleanup(known.close)
         if settings.keep_db:
             known.keep_databases_in(Path(given["memeval_databases"]) if given else _recorder(config).databases_folder)
-        from pytest_memeval.items import CaseHooks
+        from pytest_memeval.case_hooks import CaseHooks
 
         config.pluginmanager.register(CaseHooks(config), "memeval-cases")
         if _can_prepare(config, settings):
-            from pytest_memeval.fixtures import PREFETCHER
+            from pytest_memeval.node_keys import PREFETCHER
             from pytest_memeval.prefetch import Prefetcher
 
             prefetcher = config.stash[PREFETCHER] = Prefetcher(config, known, settings.concurrency)

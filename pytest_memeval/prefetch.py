@@ -21,9 +21,10 @@ import pytest
 from pytest_memeval.ahead import Ahead, Prepared
 from pytest_memeval.direct import OWN
 from pytest_memeval.engine.protocol import STAGE_METHODS
-from pytest_memeval.fixtures import key_of, prepare_run, prompts_of, registry_of, templates_of
 from pytest_memeval.items import CaseItem
 from pytest_memeval.kind_items import KindItem
+from pytest_memeval.node_cases import prompts_of, registry_of, templates_of
+from pytest_memeval.node_runs import key_of, prepare_run
 from pytest_memeval.routing import Router
 
 if TYPE_CHECKING:
@@ -306,9 +307,17 @@ class Prefetcher:
             start = self._places.get(item.nodeid, len(self._items)) + 1
             yield from (self._items[place] for place in range(start, len(self._items)))
             return
-        with worker.torun.lock() as queued:
-            places = [worker.nextitem_index, *queued]
-        yield from (self._items[place] for place in places if isinstance(place, int))
+        yield from (self._items[place] for place in _places_to_come(worker) if isinstance(place, int))
+
+
+def _places_to_come(worker: Any) -> list[Any]:
+    """What an xdist worker has still to run: places of items, and its mark of the end."""
+    queue = worker.torun
+    if hasattr(queue, "lock"):
+        with queue.lock() as waiting:
+            return [worker.nextitem_index, *waiting]
+    with queue.mutex:  # a plain queue, before pytest-xdist 3.7
+        return [worker.nextitem_index, *queue.queue]
 
 
 class _ItemHooks:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_memeval.cases.models import CaseSet, EvalCase
+from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.kinds import KindCase, KindSet, kind_named
 from pytest_memeval.metrics.thresholds import Gate, Threshold, parse_gate
 from pytest_memeval.outputs import OutputError, Outputs
@@ -15,13 +16,7 @@ from pytest_memeval.report.build import build_report
 from pytest_memeval.report.reader import ReportError, records_of, run_of, sets_of
 from pytest_memeval.results import CaseError, CaseResult, RunInfo, StageStatus
 from pytest_memeval.scopes import set_info
-from pytest_memeval.scoring import (
-    CaseScorer,
-    ScoringOptions,
-    default_expectations,
-    expectations_of,
-    missed_expectations,
-)
+from pytest_memeval.scoring import CaseScorer, ScoringOptions
 from pytest_memeval.stages import CHAIN, truth_stages
 from pytest_memeval.values import DISTILL_STAGES
 

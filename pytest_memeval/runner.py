@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.deadline import Deadline, time_is_over
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import CaseDatabases, StageError, supported_stages
 from pytest_memeval.execution import Notes, StageExecutor, Trace
+from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.failures import case_error
 from pytest_memeval.llm.protocol import ChatModel, Embedder
 from pytest_memeval.loops import LoopBlocked, LoopThread, run_here
 from pytest_memeval.outputs import Outputs
-from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResult, StageStatus
-from pytest_memeval.scoring import (
-    CaseScorer,
-    ScoringOptions,
-    default_expectations,
-    expectations_of,
-    missed_expectations,
-)
-from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, truth_stages, why_idle
+from pytest_memeval.results import CallRecord, CaseError, StageResult
+from pytest_memeval.scoring import CaseScorer, ScoringOptions
+from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, why_idle
 from pytest_memeval.values import DISTILL_STAGES
 
 if TYPE_CHECKING:
@@ -99,7 +95,7 @@ class CaseRun:
         self._loop = loop
         self._passing: tuple[type[BaseException], ...] = (KeyboardInterrupt, *passing)
         self._provided: dict[str, object] = {}
-        self._deadline: float | None = None
+        self._deadline = Deadline(self.time_limit)
         self._lock: asyncio.Lock | None = None
         self._given_up = False
         #: Seconds for which somebody waited for a result.
@@ -181,7 +177,7 @@ class CaseRun:
     def _give_up(self, stage: str) -> StageResult:
         """The stage that blocks the loop, and all that were to come, are over; what it still does goes nowhere."""
         self._given_up = True
-        over = _time_is_over(self.time_limit or 0.0)
+        over = time_is_over(self.time_limit or 0.0)
         for late in self.plan.run:
             if late not in self.results:
                 broken = self._broken_before(late)
@@ -259,7 +255,7 @@ class CaseRun:
         if broken is not None:
             return StageResult(error=_void(stage, broken))
         try:
-            output = await self._within_deadline(partial(self._executor.perform, stage, Trace(calls, notes)))
+            output = await self._deadline.keep(partial(self._executor.perform, stage, Trace(calls, notes)))
             metrics = None if self._given_up else self._measure(stage, output)
         except asyncio.CancelledError as error:
             task = None if self._here else asyncio.current_task()
@@ -305,23 +301,6 @@ class CaseRun:
                 return needed
         return None
 
-    async def _within_deadline(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        limit = self.time_limit
-        if limit is None:
-            return await work()
-        now = asyncio.get_running_loop().time()
-        if self._deadline is None:
-            self._deadline = now + limit
-        if now >= self._deadline:
-            raise _time_is_over(limit)
-        try:
-            async with asyncio.timeout_at(self._deadline) as scope:
-                return await work()
-        except TimeoutError:
-            if not scope.expired():
-                raise
-            raise _time_is_over(limit) from None
-
     # -- outputs -----------------------------------------------------------------------------------------------
 
     def _keep(self, stage: str, output: Any) -> None:
@@ -338,25 +317,6 @@ class CaseRun:
         """The stages' failures in order; stages that were only voided by one are left out."""
         found = [self.results[stage].error for stage in DISTILL_STAGES if stage in self.results]
         return tuple(error for error in found if error is not None and error.kind != "void")
-
-    def statuses(self, *, cut_short: bool = True) -> dict[str, StageStatus]:
-        """What became of every stage. One that was never run was voided, or, where nothing went wrong
-        (``cut_short=False``), was not asked for: a hand-written test may use some of the stages only."""
-        status: dict[str, StageStatus] = {}
-        for stage in DISTILL_STAGES:
-            result, scored = self.results.get(stage), stage in self.plan.scored
-            idle = self.plan.idle.get(stage, "no_truth")
-            if stage not in self.plan.run or (result is None and not scored) or idle == "unsupported":
-                status[stage] = idle
-            elif result is None:
-                status[stage] = "void" if cut_short else "unselected"
-            elif result.error is None:
-                status[stage] = "scored" if scored else "ran"
-            elif scored:
-                status[stage] = "void" if result.error.kind == "void" else "errored"
-            else:
-                status[stage] = "ran_errored"
-        return status
 
     @property
     def why_idle(self) -> str | None:
@@ -392,52 +352,6 @@ class CaseRun:
         own = [threshold for threshold in optional if threshold not in self.case.expect]
         return missed_expectations(self.sections(self.measured), thresholds, own)
 
-    def case_result(
-        self,
-        *,
-        node_id: str,
-        set_path: str,
-        variant: str | None = None,
-        extra_errors: Sequence[CaseError] = (),
-        skipped: bool = False,
-    ) -> CaseResult:
-        """Everything recorded of the case, as far as it got."""
-        errors = (*self.errors, *extra_errors)
-        # A case that was skipped because there is nothing to score in it still tells why of each stage.
-        touched = skipped and self.why_idle is None
-        status = self.statuses(cut_short=bool(errors) or touched)
-        if touched:
-            status = {stage: "skipped" if stage in self.plan.scored else why for stage, why in status.items()}
-        return CaseResult(
-            node_id=node_id,
-            set=set_path,
-            case_id=self.case.case_id,
-            outcome="skipped" if skipped else "errored" if errors else "scored",
-            variant=variant,
-            kind=self.case.kind,
-            source=self.case.source,
-            difficulty=self.case.difficulty,
-            tags=self.case.tags,
-            line=self.case.line,
-            content_hash=self.case.content_hash,
-            stages=status,
-            sections={} if skipped else self.sections(self.measured),
-            errors=errors,
-            missed_expectations=() if errors or skipped else tuple(self.missed()),
-            has_expectations=bool(self.expectations()),
-            outputs=self.outputs.to_json(),
-            facts=tuple(self.outputs.facts),
-            calls=tuple(call for stage in DISTILL_STAGES for call in self._calls(stage)),
-            duration_seconds=sum(result.seconds for result in self.results.values()),
-            timings={
-                **{stage: self.results[stage].seconds for stage in DISTILL_STAGES if stage in self.results},
-                "waited": self.waited,
-            },
-        )
-
-    def _calls(self, stage: str) -> tuple[CallRecord, ...]:
-        return self.results[stage].calls if stage in self.results else ()
-
     def keep_databases(self, folder: Path) -> None:
         """Write the case's main databases to ``folder``."""
         if isinstance(self._executor.databases, OpenDatabases):
@@ -448,51 +362,9 @@ class CaseRun:
         self._executor.close()
 
 
-def _time_is_over(limit: float) -> StageError:
-    return StageError(f"the case's time limit of {limit:g} s is over", kind="timeout")
-
-
 def _void(stage: str, broken: str) -> CaseError:
     return CaseError(stage, "void", f"not measured: stage {broken} failed")
 
 
 def _since(started: float) -> float:
     return time.perf_counter() - started
-
-
-def untouched_result(
-    case: EvalCase,
-    *,
-    node_id: str,
-    set_path: str,
-    settings: RunSettings,
-    errors: Sequence[CaseError] = (),
-    skipped: bool = False,
-    variant: str | None = None,
-) -> CaseResult:
-    """The record of a case of which no stage ran: skipped, invalid, or stopped in a fixture before the first."""
-    status: dict[str, StageStatus] = {}
-    truths = truth_stages(case)
-    for stage in DISTILL_STAGES:
-        if stage not in truths:
-            status[stage] = "no_truth"
-        elif settings.stages is not None and stage not in settings.stages:
-            status[stage] = "unselected"
-        else:
-            status[stage] = "skipped" if skipped else "void"
-    return CaseResult(
-        node_id=node_id,
-        set=set_path,
-        case_id=case.case_id,
-        outcome="skipped" if skipped else "errored",
-        variant=variant,
-        kind=case.kind,
-        source=case.source,
-        difficulty=case.difficulty,
-        tags=case.tags,
-        line=case.line,
-        content_hash=case.content_hash,
-        stages=status,
-        errors=tuple(errors),
-        has_expectations=bool(case.expect),
-    )

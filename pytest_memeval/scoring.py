@@ -7,17 +7,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.case_counts import metric_stages
+from pytest_memeval.live_memories import (
+    LiveIds,
+    decisions_by_memory,
+    labelled_memories,
+    live_content,
+    live_id,
+    valid_targets,
+)
 from pytest_memeval.metrics.inject import compute_inject, inject_section
 from pytest_memeval.metrics.l1 import L1Metrics, compute_l1
 from pytest_memeval.metrics.l2 import compute_scenes, compute_sections, l2_section
-from pytest_memeval.metrics.l15 import compute_l15, decisions_that_count
+from pytest_memeval.metrics.l15 import compute_l15
 from pytest_memeval.metrics.matching import Matcher, SimilarityMatcher
 from pytest_memeval.metrics.sections import SectionRecord
-from pytest_memeval.metrics.thresholds import MetricPath, Threshold
 from pytest_memeval.outputs import Outputs
-from pytest_memeval.report.numbers import number_text, value_text
-from pytest_memeval.stages import truth_stages
 from pytest_memeval.values import Decision, Memory
 
 if TYPE_CHECKING:
@@ -37,87 +41,6 @@ class ScoringOptions:
         describe = getattr(self.matcher, "describe", None)
         name = dict(describe()) if callable(describe) else {"name": type(self.matcher).__name__}
         return {**name, "unknown_label": self.unknown_label}
-
-
-@dataclass(frozen=True, slots=True)
-class LiveIds:
-    """Under which id each labelled memory's information lives: labelled index → id, ``None`` for one that was not
-    reached. ``by_content``: whether some id was unknown and content had to stand in for it."""
-
-    ids: Mapping[int, str | None]
-    by_content: bool = False
-
-
-def labelled_memories(case: EvalCase) -> list[Memory]:
-    """The case's labelled memories as stored ones, with ids ``case_id#index`` and the times of their last sources."""
-    times = {message.id: message.time for message in case.conversation}
-    truth = case.expected_l1.memories if case.expected_l1 is not None else ()
-    memories = []
-    for index, label in enumerate(truth):
-        moments = [time for source in label.source_message_ids if (time := times.get(source)) is not None]
-        memories.append(
-            Memory(
-                id=f"{case.case_id}#{index}",
-                content=label.content,
-                dimensions=label.dimensions,
-                memory_type=label.memory_type,
-                priority=label.priority,
-                time_velocity=label.time_velocity,
-                source_message_ids=label.source_message_ids,
-                created_at=max(moments) if moments else None,
-                extra=label.extra,
-            )
-        )
-    return memories
-
-
-def live_id(memory: Memory, decision: Decision | None) -> str | None:
-    """The id under which a new memory's information lives on after conflict resolution; ``None`` where unknown."""
-    if decision is None:
-        return memory.id
-    if decision.result_id is not None:
-        return decision.result_id
-    if decision.action == "store":
-        return memory.id
-    if decision.action in ("update", "skip") and len(decision.target_ids) == 1:
-        return decision.target_ids[0]
-    return None
-
-
-def live_content(memory: Memory, decision: Decision | None) -> str:
-    """What the memory says after conflict resolution."""
-    if decision is None or not decision.merged_content or decision.action not in ("update", "merge"):
-        return memory.content
-    return decision.merged_content
-
-
-def valid_targets(case: EvalCase, new_memories: Iterable[Memory]) -> set[str] | None:
-    """What a decision may name: stored memories, by id or content, and the other new ones (by content, without an id).
-    ``None`` where a stored memory's id is not known."""
-    if any(memory.id is None for memory in case.existing_memories):
-        return None
-    stored = {name for memory in case.existing_memories for name in (memory.id, memory.content) if name is not None}
-    return stored | {memory.content if memory.id is None else memory.id for memory in new_memories}
-
-
-def decisions_by_memory(
-    case: EvalCase, new_memories: Sequence[Memory], decisions: Iterable[Decision]
-) -> dict[int, Decision]:
-    """Memory index → the decision by which the memory lives on: the one that counts for the figures of ``l15`` too.
-
-    Of a memory without one and without an id of its own, a decision that does not count still tells the id it got.
-    """
-    given = list(decisions)
-    chosen, _ = decisions_that_count(
-        given, valid_target_ids=valid_targets(case, new_memories), memory_count=len(new_memories)
-    )
-    for decision in given:
-        index = decision.memory_index
-        if index in chosen or decision.result_id is None or not 0 <= index < len(new_memories):
-            continue
-        if new_memories[index].id is None:
-            chosen[index] = Decision(index, "store", result_id=decision.result_id)
-    return chosen
 
 
 class CaseScorer:
@@ -222,6 +145,7 @@ class CaseScorer:
         labelled = CaseScorer(self.case, self.outputs, replace(self.options, chained=False))
         return labelled.live_ids(placed)
 
+    @cached_property
     def section_l1(self) -> SectionRecord | None:
         """The L1 figures; the labelled memories stand beside them, so that a report can be read without its cases."""
         if self.l1 is None or self.case.expected_l1 is None:
@@ -330,7 +254,7 @@ class CaseScorer:
     def stage_metrics(self, stage: str) -> SectionRecord | None:
         """One stage's own figures, as soon as its output is there."""
         if stage == "l1":
-            return self.section_l1()
+            return self.section_l1
         if stage == "l15":
             return self.section_l15()
         if stage == "l2":
@@ -344,7 +268,7 @@ class CaseScorer:
     def sections(self, scored: Collection[str]) -> dict[str, SectionRecord]:
         """The case's figures by report section, for the stages that were scored."""
         result: dict[str, SectionRecord] = {}
-        if "l1" in scored and (first := self.section_l1()) is not None:
+        if "l1" in scored and (first := self.section_l1) is not None:
             result["l1"] = first
         if "l15" in scored:
             result["l15"] = self.section_l15()
@@ -353,71 +277,6 @@ class CaseScorer:
         if "inject" in scored:
             result["inject"] = self.section_inject()
         return result
-
-
-def case_value(sections: Mapping[str, SectionRecord], path: MetricPath) -> float | None:
-    """A case's own value of a metric, ``None`` where it has none (not measured, or a denominator of 0)."""
-    section = sections.get(path.section)
-    if section is None:
-        return None
-    if path.base == "l2.profile_quality":
-        hit, f1 = section.ratios.get("section_hit_rate"), section.ratios.get("_profile_l1_f1")
-        if not hit or not f1 or not hit[1] or not f1[1]:
-            return None
-        return (hit[0] / hit[1]) * (f1[0] / f1[1])
-    return section.values().get(path.name)
-
-
-def missed_expectations(
-    sections: Mapping[str, SectionRecord],
-    thresholds: Sequence[Threshold],
-    optional: Collection[Threshold] = (),
-) -> list[str]:
-    """A sentence for each threshold that is missed, or whose metric is null in this case.
-
-    ``optional`` ones hold only where there is something to measure: a default threshold is not about this case.
-    """
-    missed = []
-    for threshold in thresholds:
-        value = case_value(sections, threshold.path)
-        bound = f"{threshold.op} {number_text(threshold.number)}"
-        if value is None:
-            if threshold not in optional:
-                missed.append(f"{threshold.path} is null here, expected {bound}")
-        elif not threshold.holds(value):
-            shown = value_text(value, against=threshold.number)
-            missed.append(f"{threshold.path} is {shown}, expected {bound}")
-    return missed
-
-
-def expectations_of(
-    case: EvalCase, selected: Collection[str] | None, default: Sequence[Threshold] = ()
-) -> tuple[Threshold, ...]:
-    """The case's own thresholds on selected stages (``None``: all), and the defaults for whose metric it has labels."""
-    named = {threshold.path for threshold in case.expect}
-    added = default_expectations(case, [threshold for threshold in default if threshold.path not in named])
-    return tuple(
-        threshold
-        for threshold in (*case.expect, *added)
-        if selected is None or all(stage in selected for stage in _stages_of(threshold))
-    )
-
-
-def default_expectations(case: EvalCase, default: Sequence[Threshold]) -> tuple[Threshold, ...]:
-    """The defaults whose metric the case has labels for, and whose filter it meets."""
-    truths = truth_stages(case)
-    values = {"difficulty": (case.difficulty,), "source": (case.source,), "tag": case.tags}
-    return tuple(
-        threshold
-        for threshold in default
-        if all(stage in truths for stage in _stages_of(threshold))
-        and all(value in values[name] for name, value in threshold.path.filters)
-    )
-
-
-def _stages_of(threshold: Threshold) -> tuple[str, ...]:
-    """The stages that must be measured for the threshold's metric; none for a custom one."""
-    return metric_stages(threshold.path.section, threshold.path.metric)
 
 
 def _ids_of(indices: Iterable[int], live: Mapping[int, str | None]) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from pytest_memeval.assets.prompts import load_prompts
 from pytest_memeval.assets.registry import load_registry
 from pytest_memeval.assets.templates import load_templates
+from pytest_memeval.case_record import case_result
 from pytest_memeval.cases.models import (
     EvalCase,
     GtConflictAction,
@@ -195,7 +196,7 @@ def finished(case: EvalCase, engine: Any, llm: Any = None, **settings: Any) -> A
     """The CaseResult of a whole run."""
     with open_run(case, engine, llm, **settings) as run:
         run.run_all()
-        return run.case_result(node_id=f"set.yaml::{case.case_id}", set_path="set.yaml")
+        return case_result(run, node_id=f"set.yaml::{case.case_id}", set_path="set.yaml")
 
 
 def scorer(

@@ -12,11 +12,16 @@ PACKAGE = Path(__file__).parents[1] / "pytest_memeval"
 
 KNOW_PYTEST = {
     "budget.py",
+    "case_hooks.py",
     "controller.py",
+    "crashes.py",
     "direct.py",
     "fixtures.py",
     "items.py",
     "kind_items.py",
+    "node_cases.py",
+    "node_keys.py",
+    "node_runs.py",
     "plan_hooks.py",
     "plugin.py",
     "prefetch.py",

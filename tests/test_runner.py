@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from run_bench import DIMENSIONS, TEXTS, ListEngine, Without, finished, full_case, memory, open_run, truth
 
+from pytest_memeval.case_record import case_result, untouched_result
 from pytest_memeval.cases.models import EvalCase, L2GroundTruth
 from pytest_memeval.engine.protocol import StageError, UnusableAnswer
 from pytest_memeval.engine.reference.engine import ReferenceEngine
@@ -32,7 +33,7 @@ from pytest_memeval.llm.protocol import (
 )
 from pytest_memeval.metrics.thresholds import parse_threshold
 from pytest_memeval.results import CaseError, CaseResult, StageResult
-from pytest_memeval.runner import IDLE, RunSettings, untouched_result
+from pytest_memeval.runner import IDLE, RunSettings
 from pytest_memeval.values import Decision, Memory, Message, Scene
 
 STAGES = ("l1", "l15", "l2", "template", "inject")
@@ -423,9 +424,9 @@ def test_a_coroutine_that_blocks_without_awaiting_is_left_behind(monkeypatch: py
     with open_run(full_case(), Blocking(), timeout=0.2) as run:
         run.run_all()
         assert time.perf_counter() - before < 0.7
-        first = run.case_result(node_id="n", set_path="s")
+        first = case_result(run, node_id="n", set_path="s")
         time.sleep(0.8)
-        assert run.case_result(node_id="n", set_path="s") == first
+        assert case_result(run, node_id="n", set_path="s") == first
     assert (first.stages["l1"], first.stages["l15"], first.stages["inject"]) == ("errored", "void", "errored")
     assert first.outputs == {}
 
@@ -649,7 +650,7 @@ def test_a_provided_result_is_scored_and_feeds_later_stages() -> None:
         run.provide("l1", given)
         run.provide("l1", given)
         run.run_all()
-        result = run.case_result(node_id="n", set_path="s")
+        result = case_result(run, node_id="n", set_path="s")
     assert "extract" not in [method for method, _ in engine.log]
     assert result.outputs["l1"][0]["dimensions"] == ["identity"]
     assert result.sections["l1"].values()["memory_recall"] == pytest.approx(1 / 3)
@@ -677,7 +678,7 @@ def test_a_stage_without_labels_can_be_asked_for() -> None:
         output = run.result("template").output
         assert set(output) == {"daily", "coding", "work", "full"}
         assert [one.id for one in run.result("l1").output] == ["n0", "n1", "n2"]
-        result = run.case_result(node_id="n", set_path="s")
+        result = case_result(run, node_id="n", set_path="s")
     assert (result.stages["l1"], result.stages["template"], result.stages["l2"]) == ("ran", "ran", "no_truth")
     assert (result.outcome, result.sections) == ("scored", {})
 
@@ -693,12 +694,12 @@ def test_a_stage_that_cannot_be_had_is_refused() -> None:
 def test_stages_that_nobody_asked_for_are_not_counted_as_failures() -> None:
     with open_run(full_case(expect=(parse_threshold("l1.memory_recall", ">= 0.5"),)), ListEngine()) as run:
         run.result("l1")
-        result = run.case_result(node_id="n", set_path="s")
+        result = case_result(run, node_id="n", set_path="s")
     assert (result.outcome, result.stages["l1"], result.stages["l15"]) == ("scored", "scored", "unselected")
     assert set(result.sections) == {"l1"}
     with open_run(full_case(), ListEngine()) as run:
         run.result("l1")
-        cut = run.case_result(node_id="n", set_path="s", extra_errors=(CaseError("setup", "fixture_error", "x"),))
+        cut = case_result(run, node_id="n", set_path="s", extra_errors=(CaseError("setup", "fixture_error", "x"),))
     assert (cut.outcome, cut.stages["l15"]) == ("errored", "void")
 
 
@@ -748,7 +749,7 @@ def test_a_case_of_which_nothing_ran() -> None:
 def test_a_skipped_case_has_no_figures() -> None:
     with open_run(full_case(), ListEngine()) as run:
         run.result("l1")
-        result = run.case_result(node_id="n", set_path="s", skipped=True)
+        result = case_result(run, node_id="n", set_path="s", skipped=True)
     assert (result.outcome, result.sections) == ("skipped", {})
     assert {result.stages[stage] for stage in STAGES} == {"skipped"}
 
@@ -770,6 +771,6 @@ def test_the_runner_knows_nothing_of_pytest() -> None:
 def test_a_case_skipped_for_want_of_anything_to_score_says_why_of_each_stage() -> None:
     with open_run(full_case(), ListEngine(), stages=frozenset({"search"})) as run:
         assert run.why_idle == "nothing of this case was selected: it has labels for l1, l15, l2, template, inject"
-        result = run.case_result(node_id="n", set_path="s", skipped=True)
+        result = case_result(run, node_id="n", set_path="s", skipped=True)
     assert result.outcome == "skipped"
     assert set(result.stages.values()) == {"unselected", "no_truth"}

@@ -15,16 +15,10 @@ from pytest_memeval.cases.models import (
     L2GroundTruth,
     L15GroundTruth,
 )
+from pytest_memeval.expectations import case_value, expectations_of, missed_expectations
+from pytest_memeval.live_memories import decisions_by_memory, labelled_memories, live_id
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.thresholds import parse_path, parse_threshold
-from pytest_memeval.scoring import (
-    case_value,
-    decisions_by_memory,
-    expectations_of,
-    labelled_memories,
-    live_id,
-    missed_expectations,
-)
 from pytest_memeval.values import Block, Decision, Memory, Message, Scene, Section
 
 PREDICTED = [memory(f"n{at}", text) for at, text in enumerate(TEXTS)]

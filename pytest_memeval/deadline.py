@@ -1,0 +1,42 @@
+"""A case's time limit: one span for all of its stages, counted from the first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from pytest_memeval.engine.protocol import StageError
+
+T = TypeVar("T")
+
+
+def time_is_over(limit: float) -> StageError:
+    """The error of a stage for which the case had no time left."""
+    return StageError(f"the case's time limit of {limit:g} s is over", kind="timeout")
+
+
+class Deadline:
+    """``limit`` seconds from the first work on; ``None`` for no limit."""
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit = limit
+        self._at: float | None = None
+
+    async def keep(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The work's value. StageError (``timeout``) when time is over, at once if it was before."""
+        limit = self._limit
+        if limit is None:
+            return await work()
+        now = asyncio.get_running_loop().time()
+        if self._at is None:
+            self._at = now + limit
+        if now >= self._at:
+            raise time_is_over(limit)
+        try:
+            async with asyncio.timeout_at(self._at) as scope:
+                return await work()
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            raise time_is_over(limit) from None

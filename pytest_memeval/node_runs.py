@@ -1,0 +1,212 @@
+"""The run of an item's case: opened, prepared ahead or not, and judged at the end of the set-up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_memeval.node_cases import StageFailure, is_case_item, sentences
+from pytest_memeval.node_keys import PREFETCHER, RECORDED, RUN, SAID
+from pytest_memeval.plugin import harness_of
+
+if TYPE_CHECKING:
+    from _pytest.outcomes import Failed
+
+    from pytest_memeval.assets.prompts import PromptSet
+    from pytest_memeval.assets.registry import Registry
+    from pytest_memeval.assets.templates import Templates
+    from pytest_memeval.cases.models import EvalCase
+    from pytest_memeval.engine.predictions import PredictionsEngine
+    from pytest_memeval.engine.protocol import CaseDatabases
+    from pytest_memeval.llm.protocol import ChatModel
+    from pytest_memeval.runner import CaseRun
+else:
+    Failed = pytest.fail.Exception
+
+
+def recorded_outputs(node: Any) -> PredictionsEngine | None:
+    """What --memeval-predictions names: it is scored in the place of any engine, a project's own included."""
+    harness = harness_of(node.config)
+    if harness.settings.predictions is None:
+        return None
+    known: PredictionsEngine | None = node.config.stash.get(RECORDED, None)
+    if known is None:
+        from pytest_memeval.engine.predictions import PredictionsEngine
+
+        with sentences():
+            known = node.config.stash[RECORDED] = PredictionsEngine(harness.settings.predictions)
+    return known
+
+
+@contextmanager
+def open_run(
+    node: Any,
+    case: EvalCase,
+    engine: object,
+    llm: ChatModel,
+    *,
+    prompts: PromptSet,
+    registry: Registry,
+    templates: Templates,
+    databases: CaseDatabases | None = None,
+) -> Iterator[CaseRun]:
+    """The run of the item's case, closed at the end with all that it has opened."""
+    harness = harness_of(node.config)
+    prefetcher = node.config.stash.get(PREFETCHER, None)
+    # A store of the project's own was not there when the case was prepared.
+    prepared = prefetcher.take(node, engine, llm) if prefetcher is not None and databases is None else None
+    key = key_of(node, case, engine, llm, prompts, registry, templates) if is_case_item(node) else None
+    with ExitStack() as resources:
+        if prepared is not None:
+            resources.callback(prepared.close)
+            run = prepared.run
+            node.stash[SAID] = prepared.said
+        else:
+            run = resources.enter_context(
+                prepare_run(
+                    node,
+                    case,
+                    engine,
+                    llm,
+                    prompts=prompts,
+                    registry=registry,
+                    templates=templates,
+                    databases=databases,
+                )
+            )
+        node.stash[RUN] = run
+        resumed = key is not None and _resume(node, key, run, ready=prepared is not None)
+        yield run
+        if prefetcher is not None:
+            prefetcher.tell_cost(run.seconds)
+        if harness.plan is not None:
+            harness.plan.case_done(node.nodeid, run)
+        if harness.settings.keep_db and harness.kept_databases is not None:
+            folder = harness.kept_databases(node.nodeid)
+            if resumed:
+                harness.resumer.keep_databases(node.nodeid, folder)
+            else:
+                run.keep_databases(folder)
+
+
+def key_of(
+    node: Any,
+    case: EvalCase,
+    engine: object,
+    llm: ChatModel,
+    prompts: PromptSet,
+    registry: Registry,
+    templates: Templates,
+) -> str:
+    """What the item's outputs depend on, in short (:mod:`pytest_memeval.resume_key`)."""
+    recorded = recorded_outputs(node)
+    if recorded is not None:
+        engine, llm = recorded, recorded.no_model()
+    with sentences():
+        return harness_of(node.config).resumer.key(node, case, engine, llm, prompts, registry, templates)
+
+
+def _resume(node: Any, key: str, run: CaseRun, *, ready: bool) -> bool:
+    """Fill the run from the earlier run that this one goes on with; False where the case is to be run, or (``ready``)
+    is run already."""
+    from pytest_memeval.resume import TAKEN
+    from pytest_memeval.resuming import RESUMPTION
+
+    found = node.stash[RESUMPTION] = harness_of(node.config).resumer.resume(node, key, None if ready else run)
+    return found.state == TAKEN
+
+
+@contextmanager
+def prepare_run(
+    node: Any,
+    case: EvalCase,
+    engine: object,
+    llm: ChatModel,
+    *,
+    prompts: PromptSet,
+    registry: Registry,
+    templates: Templates,
+    databases: CaseDatabases | None = None,
+) -> Iterator[CaseRun]:
+    """A run of the case that nobody has asked for anything yet, closed at the end with all that it has opened."""
+    from pytest_memeval.runner import CaseRun
+
+    harness = harness_of(node.config)
+    recorded = recorded_outputs(node)
+    if recorded is not None:
+        engine, llm = recorded, recorded.no_model()
+    if harness.plan is not None:
+        from pytest_memeval.plan import EngineNotPlanned
+
+        try:
+            llm = harness.plan.chat_model(node.nodeid, llm, engine)
+        except EngineNotPlanned as error:
+            raise StageFailure(str(error)) from None
+    folder: list[Path] = []
+
+    def get_folder() -> Path:
+        if not folder:
+            folder.append(harness.folder(case.case_id))
+        return folder[0]
+
+    run = CaseRun(
+        case,
+        engine=engine,
+        llm=llm,
+        prompts=prompts,
+        registry=registry,
+        templates=templates,
+        settings=harness.run_settings,
+        loop=harness.loop,
+        databases=databases,
+        get_folder=get_folder,
+        label=node.nodeid,
+        # What an engine says to pytest itself reaches it; any other exception is the stage's.
+        passing=(pytest.skip.Exception, pytest.exit.Exception),
+    )
+    try:
+        yield run
+    finally:
+        run.close()
+        if folder:
+            import shutil
+
+            shutil.rmtree(folder[0], ignore_errors=True)
+
+
+class Measured:
+    """The end of a case's set-up: everything that it asks for was measured."""
+
+    def __init__(self, place: str, run: CaseRun) -> None:
+        self._place = place
+        self._run = run
+
+    def check_expectations(self) -> None:
+        """Fail for each of the case's own thresholds that is missed."""
+        missed = self._run.missed()
+        if missed:
+            pytest.fail("\n".join(f"{self._place}: [expect] {sentence}" for sentence in missed), pytrace=False)
+
+
+def all_measured(node: Any, run: CaseRun) -> Measured:
+    """Raises StageFailure, with everything that went wrong, when a stage could not be measured.
+
+    A case item of which nothing can be scored is skipped, unless thresholds of its own ask for a figure.
+    """
+    if is_case_item(node) and not run.supported:
+        from pytest_memeval.stages import why_no_stage
+
+        raise StageFailure(why_no_stage(run.engine), kind="no_stage")
+    place = node.place if is_case_item(node) else node.nodeid
+    errors = run.errors
+    if errors:
+        raise StageFailure("\n".join(f"{place}: [{error.stage}] {error.kind}: {error.message}" for error in errors))
+    if is_case_item(node):
+        idle = run.why_idle
+        if idle is not None and not run.missed():
+            raise pytest.skip.Exception(idle, _use_item_location=True)
+    return Measured(place, run)
