@@ -55,7 +55,8 @@ FORMULAS: Mapping[str, tuple[str, str]] = {
         "a prediction without one is left out",
     ),
     "l1.priority_within_10": (
-        "pairs at most 10 points apart / matched pairs whose label has a priority",
+        "pairs at most a tenth of the registry's priority scale apart (10 points on 0–100) / matched pairs whose label"
+        " has a priority",
         "a prediction without one is not within",
     ),
     "l1.memory_precision": ("matched / predicted memories", "null if nothing was predicted"),

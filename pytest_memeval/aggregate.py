@@ -24,7 +24,7 @@ from pytest_memeval.case_counts import (
 from pytest_memeval.metrics.catalog import AT_K, METRICS, SECTION_STAGES, SECTIONS, MetricSpec, metrics_of
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.stats import ClusterBootstrap, Estimate, Ratio
-from pytest_memeval.metrics.thresholds import OPEN_SECTIONS, MetricPath, ThresholdError, parse_path
+from pytest_memeval.metrics.thresholds import OPEN_SECTIONS, MetricPath
 from pytest_memeval.results import CaseResult
 
 #: A figure beyond this is no measurement.
@@ -91,15 +91,6 @@ def flat_value(section: Mapping[str, Any] | None, path: MetricPath) -> float | N
     if path.key is not None:
         value = value.get(path.key) if isinstance(value, Mapping) else None
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def path_value(sections: Mapping[str, Any], text: str) -> float | None:
-    """The value of ``l1.dimension_micro_f1`` in a report or a scope; ``None`` for a path that says nothing there."""
-    try:
-        path = parse_path(text)
-    except ThresholdError:
-        return None
-    return flat_value(sections.get(path.section), path)
 
 
 def whole(number: float) -> float:

@@ -45,6 +45,10 @@ def case_result(
 ) -> CaseResult:
     """Everything recorded of the case, as far as it got."""
     errors = (*run.errors, *extra_errors)
+    missed = () if errors or skipped else tuple(run.missed())
+    if missed and run.why_idle is not None:
+        # Its own thresholds ask for figures that nothing in it can give.
+        errors = (CaseError("expect", "not_measured", run.why_idle),)
     # A case that was skipped because there is nothing to score in it still tells why of each stage.
     touched = skipped and run.why_idle is None
     status = stage_statuses(run, cut_short=bool(errors) or touched)
@@ -65,7 +69,7 @@ def case_result(
         stages=status,
         sections={} if skipped else run.sections(run.measured),
         errors=errors,
-        missed_expectations=() if errors or skipped else tuple(run.missed()),
+        missed_expectations=missed,
         has_expectations=bool(run.expectations()),
         outputs=run.outputs.to_json(),
         facts=tuple(run.outputs.facts),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.plugin import HANDED, RESUME_FROM, SUFFIXES, matches_files, settings_of
+from pytest_memeval.plugin import HANDED, RESUME_FROM, SUFFIXES, matches_files, settings_of, unmatched_folders
 
 if TYPE_CHECKING:
     from pytest_memeval.budget import Budget
@@ -273,8 +273,11 @@ class Controller:
             getattr(self.config.option, "lf", False) and cache is not None and cache.get("cache/lastfailed", {})
         )
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         recorder = self._recorder
+        if recorder is None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            for line in unmatched_folders(self.config):
+                terminalreporter.write_line(f"memeval: {line}", yellow=True)
         if recorder is None or (recorder.report is None and not self._trouble):
             return
         from pytest_memeval.report.console import console_text

@@ -28,6 +28,14 @@ PASSED, MISSED, UNMEASURED, NOT_APPLICABLE = "passed", "missed", "unmeasured", "
 #: A gate's status over several scopes is the first of these that any scope has.
 WORST_FIRST: tuple[str, ...] = (MISSED, UNMEASURED, PASSED, NOT_APPLICABLE)
 
+#: Metrics of an optional label of memories → that label.
+_LABEL_OF: Mapping[str, str] = {
+    "l1.memory_type_accuracy": "memory_type",
+    "l1.time_velocity_accuracy": "time_velocity",
+    "l1.priority_mae": "priority",
+    "l1.priority_within_10": "priority",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
@@ -195,6 +203,9 @@ class _Scope:
                 return _Finding(absent, "no_truth_in_file", {"stage": stage})
             if stage not in self._run.supported_stages:
                 return _Finding(absent, "stage_unsupported", {"stage": stage})
+        label = _LABEL_OF.get(gate.path.base)
+        if label is not None and not self._scope.truth_counts.get(f"l1.{label}", 1):
+            return _Finding(absent, "no_label_in_file", {"label": label})
         if not stages or self._run.partial == "aborted":
             return None
         counts = count_metric(records, gate.path.section, gate.path.metric)
@@ -285,8 +296,3 @@ def passed_p0(results: Iterable[GateResult]) -> bool | None:
     P0 gate applies."""
     statuses = {result.status for result in results if result.level == "P0"} - {NOT_APPLICABLE}
     return statuses == {PASSED} if statuses else None
-
-
-def exit_should_fail(results: Iterable[GateResult]) -> bool:
-    """Whether a run that would end with status 0 has to end with 1."""
-    return passed_p0(results) is False

@@ -287,14 +287,25 @@ def kept_folder(base: Path, node_id: str) -> Path:
     return base / f"{readable}-{digest}"
 
 
-def load_object(name: str, where: str) -> Any:
-    """Import ``module:attribute``; a class, or a function without required arguments, is called."""
+def find_object(name: str, where: str) -> Any:
+    """Import ``module:attribute``. SettingsError for what is not there, ModuleNotFoundError where that is a module."""
     module_name, _, attribute = name.partition(":")
     try:
         target: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
             target = getattr(target, part)
+    except ModuleNotFoundError:
+        raise
     except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
+    return target
+
+
+def load_object(name: str, where: str) -> Any:
+    """Import ``module:attribute``; a class, or a function without required arguments, is called."""
+    try:
+        target = find_object(name, where)
+    except ModuleNotFoundError as error:
         raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
     if inspect.isclass(target) or inspect.isfunction(target):
         try:

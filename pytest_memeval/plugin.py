@@ -227,6 +227,7 @@ def check_options(config: pytest.Config) -> None:
         settings.gates_from("ini")
         if settings.registry is not None or settings.templates is not None:
             settings.load_templates(settings.load_registry())
+        _check_engine(config, settings)
         if settings.predictions is not None:
             from pytest_memeval.engine.predictions import load_predictions
 
@@ -241,6 +242,23 @@ def check_options(config: pytest.Config) -> None:
             StoredRun(config.stash[RESUME_FROM])
     except (SettingsError, DocumentError) as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _check_engine(config: pytest.Config, settings: Settings) -> None:
+    """An engine that cannot be imported ends the run here: every case would be an error with the same words."""
+    if settings.predictions is not None or ":" not in settings.engine:
+        return
+    from pytest_memeval.harness import find_object
+
+    where = settings.where("engine")
+    top = settings.engine.partition(":")[0].partition(".")[0]
+    try:
+        find_object(settings.engine, where)
+    except ModuleNotFoundError as error:
+        # pytest may come to a folder that holds it, and put that on the path, when it collects.
+        if error.name == top and any(config.rootpath.rglob(f"{top}.py")):
+            return
+        raise pytest.UsageError(f"{where}: {settings.engine!r} cannot be imported: {error}") from None
 
 
 def _check_prompts(config: pytest.Config, settings: Settings) -> None:
@@ -328,6 +346,27 @@ def matches_files(config: pytest.Config, path: Path) -> bool:
     except ValueError:
         relative = path.name
     return any(pattern.match(relative) for pattern in patterns)
+
+
+def unmatched_folders(config: pytest.Config) -> list[str]:
+    """A sentence for each folder on the command line in which only files that ``memeval_files`` leaves out look like
+    case files."""
+    from pytest_memeval.cases.loader import looks_like_case_file
+
+    found = []
+    for argument in config.args:
+        folder = config.invocation_params.dir / argument.partition("::")[0]
+        if not folder.is_dir():
+            continue
+        files = (file for suffix in (".yaml", ".yml") for file in sorted(folder.rglob(f"*{suffix}")))
+        other = next((file for file in files if not matches_files(config, file) and looks_like_case_file(file)), None)
+        if other is not None:
+            patterns = ", ".join(config.getini("memeval_files"))
+            found.append(
+                f"{other.relative_to(folder).as_posix()} in {argument} looks like a case file, but no pattern of"
+                f" memeval_files has it ({patterns}); name the file itself, or add a pattern"
+            )
+    return found
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:

@@ -247,7 +247,7 @@ class Recorder:
         write_lines(Path(self.settings.save_predictions), (dumps(row) + "\n" for row in rows))
 
     def run_info(self, *, partial: str | None, notes: tuple[str, ...]) -> RunInfo:
-        from pytest_memeval.run_notes import call_notes, model_info
+        from pytest_memeval.run_notes import call_notes, model_info, prediction_notes
 
         settings = self.settings
         # In an order that does not depend on which process or case came first.
@@ -257,7 +257,7 @@ class Recorder:
         set_notes = tuple(f"{path}: {info.note}" for path, info in sorted(self.sets.items()) if info.note)
         crash = (f"{self.crashed} worker process(es) crashed",) if self.crashed else ()
         engines = sorted({json.dumps(meta["engine"], sort_keys=True) for meta in self.metas if "engine" in meta})
-        engine = dict(json.loads(engines[0])) if engines else {"name": settings.engine}
+        engine: dict[str, Any] = dict(json.loads(engines[0])) if engines else self._named_engine()
         if len(engines) > 1:
             engine["others"] = [json.loads(other) for other in engines[1:]]
         # Where no engine was ever reached nothing is known of its stages, and none may pass for unsupported.
@@ -287,7 +287,14 @@ class Recorder:
             max_error_rate=settings.max_error_rate,
             partial=partial,
             not_run=self.not_run(),
-            notes=(*set_notes, *prompt_notes, *crash, *notes, *call_notes(self.results.values(), settings)),
+            notes=(
+                *set_notes,
+                *prompt_notes,
+                *crash,
+                *notes,
+                *call_notes(self.results.values(), settings),
+                *prediction_notes(self.results.values(), settings, partial),
+            ),
             config={
                 "rootdir": str(settings.rootdir),
                 "options": {key: _plain(value) for key, value in sorted(settings.values.items())},
@@ -307,6 +314,12 @@ class Recorder:
         for meta in self.metas:
             found.update(meta.get(name, {}))
         return dict(sorted(found.items()))
+
+    def _named_engine(self) -> dict[str, Any]:
+        """The engine of a run in which no case reached one: as far as the options tell. A conftest's is unknown."""
+        if self.settings.predictions is not None:
+            return {"name": "predictions"}
+        return {"name": self.settings.engine} if "engine" in self.settings.origins else {}
 
     def _prompts(self) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
         """Versions and hashes by prompt stage; by ``set: stage`` where case files differ in their prompts."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_memeval.assets.registry import Registry
 from pytest_memeval.cases.models import CaseSet, EvalCase
 from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.kinds import KindCase, KindSet, kind_named
+from pytest_memeval.metrics.l1 import PRIORITY_TOLERANCE
 from pytest_memeval.metrics.thresholds import Gate, Threshold, parse_gate
 from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.report.build import build_report
@@ -57,7 +59,8 @@ def rescore_report(
             continue
         changed += case.content_hash != record.content_hash
         try:
-            results.append(rescore_case(record, case, change, run))
+            registry = getattr(case_sets[record.set], "registry", None)
+            results.append(rescore_case(record, case, change, run, registry))
         except OutputError as error:
             raise ReportError(f"The outputs of {record.node_id} cannot be read: {error}.") from None
     known = {(record.set, record.case_id) for record in records} | _not_run(run)
@@ -104,9 +107,12 @@ def _notes(*, in_code: int, gone: int, changed: int, added: int) -> list[str]:
     return notes
 
 
-def rescore_case(record: CaseResult, case: EvalCase | KindCase, change: Rescoring, run: RunInfo) -> CaseResult:
-    """One case with its stored outputs and today's labels. A stage that has labels now and of which the run kept no
-    output is errored: it cannot be told from the record. So is a case whose labels are now invalid."""
+def rescore_case(
+    record: CaseResult, case: EvalCase | KindCase, change: Rescoring, run: RunInfo, registry: Registry | None = None
+) -> CaseResult:
+    """One case with its stored outputs and today's labels, which were checked against ``registry``. A stage that has
+    labels now and of which the run kept no output is errored: it cannot be told from the record. So is a case whose
+    labels are now invalid."""
     was_idle = record.outcome == "skipped" and bool(record.stages) and "skipped" not in record.stages.values()
     if record.outcome == "skipped" and not was_idle:
         return record
@@ -123,7 +129,8 @@ def rescore_case(record: CaseResult, case: EvalCase | KindCase, change: Rescorin
     if case.problems:
         return _invalid(described, case)
     outputs = Outputs.from_json(record.outputs, record.facts)
-    scorer = CaseScorer(case, outputs, change.scoring)
+    tolerance = registry.priority_tolerance if registry is not None else PRIORITY_TOLERANCE
+    scorer = CaseScorer(case, outputs, change.scoring, priority_tolerance=tolerance)
     selected = None if "all" in run.stages else frozenset(run.stages)
     status, lost = _statuses(record, case, outputs, selected, run.supported_stages)
     sections = scorer.sections([stage for stage, now in status.items() if now == "scored"])

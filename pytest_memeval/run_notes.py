@@ -25,6 +25,24 @@ def call_notes(results: Iterable[CaseResult], settings: Settings) -> tuple[str, 
     return (*_pending_note(pending, settings), *_refused_note(refused, tuple(reasons)))
 
 
+#: So many rows are named where more belong to no case.
+_NAMED = 3
+
+
+def prediction_notes(results: Iterable[CaseResult], settings: Settings, partial: str | None) -> tuple[str, ...]:
+    """How many rows of the predictions file belong to no case. Nothing where not all cases were run: then most do."""
+    if settings.predictions is None or partial is not None:
+        return ()
+    from pytest_memeval.engine.predictions import unmatched_rows
+
+    rows = unmatched_rows(settings.predictions, ((result.set, result.case_id) for result in results))
+    if not rows:
+        return ()
+    more = ", …" if len(rows) > _NAMED else ""
+    named = ", ".join(rows[:_NAMED]) + more
+    return (f"{len(rows)} row(s) of {settings.predictions.name} belong to no case of this run: {named}",)
+
+
 def _pending_note(count: int, settings: Settings) -> tuple[str, ...]:
     if not count:
         return ()

@@ -105,7 +105,7 @@ class CaseRun:
         self.outputs = Outputs()
         self.results: dict[str, StageResult] = {}
         self._sections: tuple[tuple[str, ...], Mapping[str, SectionRecord]] | None = None
-        self.scorer = CaseScorer(case, self.outputs, settings.scoring)
+        self.scorer = CaseScorer(case, self.outputs, settings.scoring, priority_tolerance=registry.priority_tolerance)
         self.supported = supported_stages(engine)
         self.plan: StagePlan = plan_stages(
             case,

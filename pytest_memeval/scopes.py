@@ -12,13 +12,20 @@ from pytest_memeval.metrics.thresholds import Gate
 from pytest_memeval.results import SetInfo
 from pytest_memeval.stages import truth_stages
 
+#: Optional labels of a memory → how a scope's ``truth_counts`` call them.
+OPTIONAL_LABELS = {name: f"l1.{name}" for name in ("memory_type", "time_velocity", "priority")}
+
 
 def set_info(case_set: CaseSet | KindSet, path: str, ini_gates: Sequence[Gate] = ()) -> SetInfo:
     """The file's own gates, else the ini's, else the defaults of its kind, and how many cases have labels for what."""
     if isinstance(case_set, KindSet):
         return kind_set_info(case_set, path, ini_gates)
-    counts: dict[str, int] = {}
+    # Optional labels are counted too: none in a whole file is no lack of measurement.
+    counts: dict[str, int] = dict.fromkeys(OPTIONAL_LABELS.values(), 0)
     for case in case_set.cases:
+        for memory in case.expected_l1.memories if case.expected_l1 is not None else ():
+            for name, counted in OPTIONAL_LABELS.items():
+                counts[counted] += getattr(memory, name) is not None
         for stage in truth_stages(case):
             counts[stage] = counts.get(stage, 0) + 1
     if case_set.meta.gates is not None:

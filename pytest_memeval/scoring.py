@@ -16,7 +16,7 @@ from pytest_memeval.live_memories import (
     valid_targets,
 )
 from pytest_memeval.metrics.inject import compute_inject, inject_section
-from pytest_memeval.metrics.l1 import L1Metrics, compute_l1
+from pytest_memeval.metrics.l1 import PRIORITY_TOLERANCE, L1Metrics, compute_l1
 from pytest_memeval.metrics.l2 import compute_scenes, compute_sections, l2_section
 from pytest_memeval.metrics.l15 import compute_l15
 from pytest_memeval.metrics.matching import Matcher, SimilarityMatcher
@@ -46,10 +46,18 @@ class ScoringOptions:
 class CaseScorer:
     """Scores one case's outputs, stage by stage; what several stages need is computed once."""
 
-    def __init__(self, case: EvalCase, outputs: Outputs, options: ScoringOptions) -> None:
+    def __init__(
+        self,
+        case: EvalCase,
+        outputs: Outputs,
+        options: ScoringOptions,
+        *,
+        priority_tolerance: float = PRIORITY_TOLERANCE,
+    ) -> None:
         self.case = case
         self.outputs = outputs
         self.options = options
+        self._priority_tolerance = priority_tolerance
         self._decided: tuple[object, object, Mapping[int, Decision]] | None = None
 
     @cached_property
@@ -63,6 +71,7 @@ class CaseScorer:
             matcher=self.options.matcher,
             dropped_labels=self._facts("dropped_label"),
             invalid_items=self._facts("invalid_item", stage="l1"),
+            priority_tolerance=self._priority_tolerance,
             unknown_label="fp" if self.options.unknown_label == "fp" else "drop",
         )
 

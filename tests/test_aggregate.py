@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_samples import case, errored_case, full_case, l1_section, ratio_record
 
-from pytest_memeval.aggregate import aggregate_metric, aggregate_sections, flat_value, path_value
+from pytest_memeval.aggregate import aggregate_metric, aggregate_sections, flat_value
 from pytest_memeval.case_counts import (
     count_metric,
     count_section,
@@ -109,9 +109,8 @@ def test_keyed_metrics_are_a_table_and_cut_offs_are_part_of_the_name():
     assert "per_dimension_f1.family" in sections["l1"]["intervals"]
     assert sections["search"]["ndcg@10"] == 0.5
     assert flat_value(sections["search"], parse_path("search.ndcg@10")) == 0.5
-    assert path_value(sections, "l1.per_dimension_f1.family") == 0.25
-    assert path_value(sections, "l1.per_dimension_f1.nobody") is None
-    assert path_value(sections, "no path") is None
+    assert flat_value(sections["l1"], parse_path("l1.per_dimension_f1.family")) == 0.25
+    assert flat_value(sections["l1"], parse_path("l1.per_dimension_f1.nobody")) is None
 
 
 def test_tables_are_added_key_by_key():

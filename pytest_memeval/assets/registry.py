@@ -87,6 +87,11 @@ class Registry:
         object.__setattr__(self, "_labels", {label: owner for label, owner in labels.items() if label})
 
     @property
+    def priority_tolerance(self) -> float:
+        """How far apart two priorities count as near: a tenth of the scale."""
+        return (self.priority_max - self.priority_min) / 10
+
+    @property
     def ids(self) -> tuple[str, ...]:
         """The dimensions' ids in the file's order."""
         return tuple(dimension.id for dimension in self.dimensions)

@@ -213,6 +213,20 @@ def _is_end_of(end: str, path: str) -> bool:
     return parts[-len(wanted) :] == wanted
 
 
+def unmatched_rows(path: Path, cases: Iterable[tuple[str, str]]) -> list[str]:
+    """What the rows that belong to none of ``cases``, as (case set, case id), are called; in the file's order."""
+    sets: dict[str, list[str]] = {}
+    for case_set, case_id in cases:
+        sets.setdefault(case_id, []).append(case_set)
+    found = []
+    for row in load_predictions(path):
+        wanted = row.get("set")
+        held = sets.get(row["case_id"], ())
+        if not (any(_is_end_of(wanted, case_set) for case_set in held) if wanted else held):
+            found.append(f"{row['case_id']} of {wanted}" if wanted else row["case_id"])
+    return found
+
+
 def prediction_rows(results: Iterable[CaseResult]) -> list[dict[str, Any]]:
     """Rows of a predictions file from case results, one a case: its own item's where tests used the case too."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}

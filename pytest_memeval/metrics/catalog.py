@@ -90,7 +90,7 @@ _ALL: tuple[MetricSpec, ...] = (
     _m("l1", "memory_type_accuracy", "memory type accuracy", "记忆类型准确率"),
     _m("l1", "time_velocity_accuracy", "time velocity accuracy", "时效类型准确率"),
     _m("l1", "priority_mae", "priority MAE (points)", "优先级平均绝对误差（分）", better="lower", high=None),
-    _m("l1", "priority_within_10", "priority within ±10", "优先级误差 ±10 内占比"),
+    _m("l1", "priority_within_10", "priority within 10 % of the scale", "优先级误差在量程 10% 内占比"),
     _m("l1", "memory_precision", "memory precision", "记忆精确率"),
     _m("l1", "memory_recall", "memory recall", "记忆召回率"),
     _m(

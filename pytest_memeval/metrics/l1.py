@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from pytest_memeval.cases.models import GtMemory
     from pytest_memeval.values import Memory
 
-#: A predicted priority within this many points of the labelled one is near enough.
+#: A predicted priority within this many points of the labelled one is near enough on a scale from 0 to 100.
 PRIORITY_TOLERANCE = 10.0
+#: Differences of decimal fractions are not exact.
+_ROUNDING = 1e-9
 #: No priority scale reaches this far; what is larger is no priority. Keeps every sum of errors finite.
 _PRIORITY_LIMIT = 1e12
 
@@ -143,7 +145,8 @@ class L1Metrics:
 
     @property
     def priority_within_10(self) -> float | None:
-        """Share of matched pairs with a labelled priority whose error is at most 10; without a prediction it is not."""
+        """Share of matched pairs with a labelled priority whose error is at most a tenth of the scale; without a
+        prediction it is not."""
         return quotient(self.priority_within, self.priority_labelled)
 
     @property
@@ -239,12 +242,14 @@ def compute_l1(
     dropped_labels: int = 0,
     invalid_items: int = 0,
     unknown_label: Literal["drop", "fp"] = "drop",
+    priority_tolerance: float = PRIORITY_TOLERANCE,
 ) -> L1Metrics:
     """Score one case's extracted memories against its labelled ones.
 
     ``matcher`` pairs them by content (default: indel similarity from 0.5, greedy). ``dropped_labels`` says how many
     predicted labels the registry did not know: they are counted, and with ``unknown_label="fp"`` they are false
     positives too, belonging to no dimension, and the case is no strict match. ``invalid_items`` is only counted.
+    ``priority_tolerance`` is how far apart two priorities may be for ``priority_within_10``: a tenth of the scale.
 
     Edges: nothing labelled and nothing predicted is a strict match whose other figures are ``None``; with one side
     empty F1 is 0. An optional label that the truth lacks is not scored; one that only the prediction lacks is wrong in
@@ -303,7 +308,7 @@ def compute_l1(
         time_velocity_labelled=sum(pair.time_velocity_right is not None for pair in pairs),
         priority_error=math.fsum(errors),
         priority_compared=len(errors),
-        priority_within=sum(error <= PRIORITY_TOLERANCE for error in errors),
+        priority_within=sum(error <= priority_tolerance + _ROUNDING for error in errors),
         priority_labelled=sum(_usable_priority(truth[pair.truth_index].priority) is not None for pair in result.pairs),
         dropped_labels=dropped_labels,
         invalid_items=invalid_items,

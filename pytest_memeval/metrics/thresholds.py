@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -210,7 +210,3 @@ def parse_gate(text: str, origin: str = "file") -> Gate:
             "such as 'P0 l1.dimension_micro_f1 >= 0.75'"
         )
     return Gate(level, parse_threshold(split["path"], split["bound"]), origin)
-
-
-def parse_gates(texts: Iterable[str], origin: str) -> tuple[Gate, ...]:
-    return tuple(parse_gate(text, origin) for text in texts)

@@ -27,6 +27,10 @@ _STATUS = {
 _SENTENCES = {
     "stage_not_selected": ("Stage {stage} is not selected in this run.", "本次运行未选择阶段 {stage}。"),
     "no_truth_in_file": ("No case of this file has labels for stage {stage}.", "该文件中没有用例标注了阶段 {stage}。"),
+    "no_label_in_file": (
+        "No memory of this file has a label {label}.",
+        "该文件中没有记忆标注了 {label}。",
+    ),
     "stage_unsupported": ("The engine does not support stage {stage}.", "引擎不支持阶段 {stage}。"),
     "other_kind": (
         "Cases of kind {kind} have no section {section}; the gate is for other files of this run.",
@@ -141,6 +145,10 @@ _TERMINAL = {
     "near_misses": (
         "{count} pair(s) came close to matching: see --memeval-matcher or ini memeval_match_threshold ({threshold}).",
         "有 {count} 对记忆接近匹配但未达阈值：可调整 --memeval-matcher 或 ini memeval_match_threshold（{threshold}）。",
+    ),
+    "dropped_labels": (
+        "{count} predicted label(s) are unknown to the registry and were dropped: {labels}.",
+        "有 {count} 个预测标签不在注册表中，已丢弃：{labels}。",
     ),
     "report_at": ("report: {folder}", "报告：{folder}"),
     "p0_missed": ("P0 gate missed: exit status 1", "P0 门禁未达标：退出状态 1"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_memeval.gates import MISSED, NOT_APPLICABLE, UNMEASURED, GateResult, passed_p0
@@ -158,6 +159,9 @@ class _Summary:
         if near:
             threshold = report["matcher"].get("threshold", 0.5)
             yield self._("near_misses", count=near, threshold=threshold), PLAIN
+        dropped = report["l1"].get("dropped_labels")
+        if dropped:
+            yield self._("dropped_labels", count=dropped, labels=_dropped_labels(report["per_case"])), YELLOW
         without = report["summary"]["without_own_thresholds"]
         if without and self._gates:
             yield self._("own_thresholds", count=without, total=len(report["per_case"])), PLAIN
@@ -172,3 +176,15 @@ class _Summary:
         missed = any(gate.level == "P0" and gate.status == MISSED for gate in self._gates)
         key = "p0_missed" if missed else "p0_unmeasured"
         yield self._(key if decides_exit else f"{key}_plain"), {"red": True, "bold": True}
+
+
+def _dropped_labels(entries: Iterable[Mapping[str, Any]], most: int = 5) -> str:
+    """The unknown labels that came most often, each with its number; ``-`` where the report keeps no texts."""
+    found = Counter(
+        str(fact["label"])
+        for entry in entries
+        for fact in entry["facts"]
+        if fact.get("kind") == "dropped_label" and fact.get("label") is not None
+    )
+    named = [f"{label} ({count})" for label, count in sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))]
+    return ", ".join([*named[:most], *(["…"] if len(named) > most else [])]) or "-"

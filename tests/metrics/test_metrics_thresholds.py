@@ -15,7 +15,6 @@ from pytest_memeval.metrics.thresholds import (
     ThresholdError,
     parse_bound,
     parse_gate,
-    parse_gates,
     parse_path,
     parse_threshold,
 )
@@ -246,7 +245,7 @@ class TestGates:
 
 class TestCatalogue:
     def test_default_gates_can_be_read(self) -> None:
-        gates = parse_gates(DEFAULT_DISTILL_GATES, "default")
+        gates = [parse_gate(text, "default") for text in DEFAULT_DISTILL_GATES]
         assert [str(gate) for gate in gates if gate.level == "P0"] == [
             "P0 l1.dimension_micro_f1 >= 0.75",
             "P0 l1.strict_match_rate >= 0.5",

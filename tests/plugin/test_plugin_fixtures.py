@@ -396,9 +396,9 @@ def test_an_engine_or_model_that_cannot_be_had_is_one_sentence(project: Project)
     project.write("conftest.py", "")
     project.cases(good_cases(1))
     result = project.run("--memeval-engine", "line_engine:LineEngin")
-    result.assert_outcomes(errors=1)
-    text = result.stdout.str()
-    assert "'line_engine:LineEngin' cannot be imported" in text
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    text = result.stderr.str() + result.stdout.str()
+    assert "--memeval-engine: 'line_engine:LineEngin' cannot be imported" in text
     assert "build_engine" not in text
     assert project.run("--memeval-engine", "line_engine:LineEngine").ret == 0
 
