@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 from plugin_project import MODES, Project, case, good_cases
 
-REGISTRY = """
-dimensions:
-  - {id: identity, display_name: Identity, category: person, time_velocity: static, ttl_days: null,
-     description: who somebody is, boundaries: none, aliases: []}
-priority: [1, 5]
-"""
+from pytest_memeval.assets.registry import SHIPPED_REGISTRY
+
+REGISTRY = SHIPPED_REGISTRY.read_text(encoding="utf-8").replace("\npriority: [0, 100]\n", "\npriority: [1, 5]\n")
 
 
 def _with_labels(case_id: str, text: str, **labels: Any) -> dict[str, Any]:
