@@ -34,6 +34,11 @@ _HOMES = {
         "datasets.longmemeval": "load_longmemeval",
         "tuning.analysis": "TuningResult",
         "tuning.grid": "GridSearch",
+        "judge.batch": "batch_judge judge_answer",
+        "judge.chat_judge": "ChatJudge",
+        "judge.protocol": "Judge",
+        "judge.refusal": "is_unanswerable",
+        "judge.verdict": "JudgeError Verdict",
         "metrics.text.pairs": "ALL_METRICS LIGHT_METRICS",
     }.items()
     for name in names.split()
@@ -94,6 +99,13 @@ __all__ = [
     "Memory",
     "Message",
     "Scene",
+    "batch_judge",
+    "judge_answer",
+    "ChatJudge",
+    "Judge",
+    "is_unanswerable",
+    "JudgeError",
+    "Verdict",
     "Section",
 ]
 
@@ -132,6 +144,13 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.datasets.models import Session as Session
     from pytest_memeval.engine.protocol import StageContext as StageContext
     from pytest_memeval.engine.protocol import StageError as StageError
+    from pytest_memeval.judge.batch import batch_judge as batch_judge
+    from pytest_memeval.judge.batch import judge_answer as judge_answer
+    from pytest_memeval.judge.chat_judge import ChatJudge as ChatJudge
+    from pytest_memeval.judge.protocol import Judge as Judge
+    from pytest_memeval.judge.refusal import is_unanswerable as is_unanswerable
+    from pytest_memeval.judge.verdict import JudgeError as JudgeError
+    from pytest_memeval.judge.verdict import Verdict as Verdict
     from pytest_memeval.llm.protocol import ChatModel as ChatModel
     from pytest_memeval.llm.protocol import ChatReply as ChatReply
     from pytest_memeval.llm.protocol import Embedder as Embedder

@@ -194,6 +194,10 @@ class CaseHooks:
         line = item.stash.get(PROXY_LINE, None)
         if result is not None and line is not None:
             result = replace(result, calls=(*result.calls, *line.calls))
+        if result is not None and harness.judge_calls:
+            own = [replace(call, id=f"{item.nodeid}/judge/{place}") for place, call in enumerate(harness.judge_calls)]
+            result = replace(result, calls=(*result.calls, *own))
+        harness.judge_calls.clear()
         resumption = item.stash.get(RESUMPTION, None)
         if result is not None and resumption is not None:
             result = replace(result, resume_key=resumption.key)

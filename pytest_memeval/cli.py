@@ -89,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
 
     from pytest_memeval.cli_cache import add_cache_commands
     from pytest_memeval.cli_compare import add_compare_command
+    from pytest_memeval.cli_judge import add_judge_commands
     from pytest_memeval.cli_labels import add_label_commands
     from pytest_memeval.cli_merge import add_merge_command
     from pytest_memeval.cli_proxy import add_proxy_command
@@ -96,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_cache_commands(commands)
     add_compare_command(commands)
+    add_judge_commands(commands)
     add_label_commands(commands)
     add_merge_command(commands)
     add_proxy_command(commands)

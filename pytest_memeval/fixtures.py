@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import EvalCase
     from pytest_memeval.engine.protocol import CaseDatabases
+    from pytest_memeval.judge.protocol import Judge
     from pytest_memeval.llm.protocol import ChatModel
     from pytest_memeval.results import StageResult
     from pytest_memeval.runner import CaseRun
@@ -68,9 +69,9 @@ def memeval_llm(request: pytest.FixtureRequest) -> ChatModel:
 
 
 @pytest.fixture(scope="session")
-def memeval_judge(request: pytest.FixtureRequest) -> ChatModel | None:
-    """The chat model that judges answers (--memeval-judge-model); ``None`` without one, since the offline model is
-    never a judge."""
+def memeval_judge(request: pytest.FixtureRequest) -> Judge | None:
+    """The judge of answers (--memeval-judge-model), ``judge_sync`` for plain code; ``None`` without a model, since the
+    offline one is never a judge."""
     with sentences():
         return harness_of(request.node.config).build_judge()
 

@@ -251,6 +251,16 @@ class _Scope:
         lost = (section.get("unmeasured") or {}).get(path.name, 0)
         if lost:
             return _Finding(UNMEASURED, "not_finite", {"cases": lost, "metric": str(path)})
+        controls = (self._run.judge or {}).get("controls") or {}
+        if path.name.startswith("judge") and controls.get("trustworthy") is False:
+            # The verdicts are there, but whoever gave them takes wrong answers for right ones, or the reverse.
+            lows = {
+                name: value_text(((controls.get(name) or {}).get("interval") or [0.0])[0])
+                for name in ("sensitivity", "specificity")
+            }
+            return _Finding(
+                UNMEASURED, "judge_not_trustworthy", {**lows, "least": value_text(controls.get("least", 0.8))}
+            )
         if value is None:
             return _Finding(UNMEASURED, "no_value", {"metric": str(path)})
         return None

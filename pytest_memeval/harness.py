@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import CaseSet
+    from pytest_memeval.judge.chat_judge import ChatJudge
     from pytest_memeval.llm.batch import BatchRequests
     from pytest_memeval.llm.cache import AnswerCache
     from pytest_memeval.llm.cost import PriceTable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.retry import CircuitBreaker
     from pytest_memeval.llm.settings import Role
     from pytest_memeval.plan import Plan
+    from pytest_memeval.results import CallRecord
     from pytest_memeval.resuming import Resumer
     from pytest_memeval.runner import RunSettings
 
@@ -62,6 +64,8 @@ class Harness:
         #: Journal of the run to go on with, set where there is one.
         self.resume_from: Path | None = None
         self._resumer: Resumer | None = None
+        #: Calls of the judge outside of any case's own work: those of the test that runs.
+        self.judge_calls: list[CallRecord] = []
         #: Node id → folder for its databases, set where they are to be kept.
         self.kept_databases: Callable[[str], Path] | None = None
 
@@ -139,9 +143,16 @@ class Harness:
         """The chat model that the settings name. Raises SettingsError for what it lacks; sends nothing."""
         return self._build(self.settings.llm_name, "model")
 
-    def build_judge(self) -> ChatModel | None:
-        """The judge, ``None`` where none is named: the offline model is never one."""
-        return self._build("openai", "judge") if self.settings.judge_model is not None else None
+    def build_judge(self) -> ChatJudge | None:
+        """The judge, ``None`` where none is named: the offline model is never one. Raises SettingsError, or
+        DocumentError or PromptError for prompts that cannot be used."""
+        if self.settings.judge_model is None:
+            return None
+        from pytest_memeval.assets.prompts import JUDGE_STAGES
+        from pytest_memeval.judge.chat_judge import ChatJudge
+
+        prompts = self.prompt_store().resolve(self.settings.prompt_version, JUDGE_STAGES)
+        return ChatJudge(self._build("openai", "judge"), prompts=prompts, calls=self.judge_calls)
 
     def _build(self, name: str, role: Role) -> ChatModel:
         from pytest_memeval.llm.factory import ModelSetupError, build_chat_model

@@ -247,7 +247,7 @@ class Recorder:
         write_lines(Path(self.settings.save_predictions), (dumps(row) + "\n" for row in rows))
 
     def run_info(self, *, partial: str | None, notes: tuple[str, ...]) -> RunInfo:
-        from pytest_memeval.run_notes import call_notes, model_info, prediction_notes
+        from pytest_memeval.run_notes import call_notes, judge_info, model_info, prediction_notes
 
         settings = self.settings
         # In an order that does not depend on which process or case came first.
@@ -278,6 +278,7 @@ class Recorder:
             prompt_versions=versions,
             prompt_hashes=hashes,
             model=model_info(first.get("model", {}), self.results.values()),
+            judge=judge_info(first.get("judge"), self.results.values(), settings),
             engine=engine,
             matcher=dict(first.get("matcher", {})),
             registry=self._by_set("registry"),

@@ -216,6 +216,8 @@ class RunInfo:
     prompt_versions: Mapping[str, str] = field(default_factory=dict)
     prompt_hashes: Mapping[str, str] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
+    #: ``{model, served_model, endpoint, prompt_versions, prompt_hashes, controls}``; ``None`` where nothing was judged.
+    judge: Mapping[str, Any] | None = None
     engine: Mapping[str, Any] = field(default_factory=dict)
     matcher: Mapping[str, Any] = field(default_factory=dict)
     #: Case file → hash of the registry, and of the templates, that its labels were checked against.

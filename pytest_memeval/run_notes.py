@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.engine.predictions import RECORDED_OUTPUTS
-from pytest_memeval.results import CaseResult
+from pytest_memeval.results import CallRecord, CaseResult
 
 if TYPE_CHECKING:
     from pytest_memeval.settings import Settings
@@ -69,8 +69,36 @@ def model_info(model: Mapping[str, Any], results: Iterable[CaseResult]) -> dict[
     results = list(results)
     if model and model.get("endpoint") == RECORDED_OUTPUTS:
         return dict(model)
-    if not model or not any(result.calls for result in results):
+    calls = [call for result in results for call in result.calls if not is_judging(call)]
+    if not model or not calls:
         return {}
     provider = model.get("provider")
-    served = {call.model for result in results for call in result.calls if call.model and call.provider == provider}
+    served = {call.model for call in calls if call.model and call.provider == provider}
     return {**model, "served_model": ", ".join(sorted(served)) or None}
+
+
+def judge_info(
+    told: Mapping[str, Any] | None, results: Iterable[CaseResult], settings: Settings
+) -> dict[str, Any] | None:
+    """The report's ``judge``: who it was, with the hashes of its prompts, and under which names servers answered;
+    ``None`` where nobody judged. ``told`` is what the cases' runs say of it themselves, if anything."""
+    calls = [call for result in results for call in result.calls if is_judging(call)]
+    if told is None and (not calls or settings.judge_model is None):
+        return None
+    if told is None:
+        from pytest_memeval.assets.prompts import JUDGE_STAGES
+
+        prompts = settings.load_prompts().resolve(settings.prompt_version, JUDGE_STAGES)
+        told = {
+            "model": settings.judge_model,
+            "endpoint": settings.model_settings("judge").endpoint,
+            "prompt_versions": prompts.versions,
+            "prompt_hashes": prompts.hashes,
+        }
+    served = {call.model for call in calls if call.model}
+    return {"controls": None, **told, "served_model": ", ".join(sorted(served)) or None}
+
+
+def is_judging(call: CallRecord) -> bool:
+    """Whether a call asked for a verdict."""
+    return call.stage.startswith("judge_")

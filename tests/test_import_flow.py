@@ -40,8 +40,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "llm": {"documents", "results", "values"},
     "engine": {"__version__", "assets", "documents", "llm", "outputs", "results", "search", "values"},
     "search": {"documents.problems", "llm.protocol", "values"},
-    "judge": {"assets", "documents", "llm", "metrics", "recording", "results", "values"},
     "tuning": {"documents", "llm", "metrics", "report", "search", "values"},
+    "judge": {"assets", "datasets", "documents", "failures", "llm", "metrics", "recording", "results", "values"},
     "report": {"aggregate", "case_counts", "gates", "metrics", "results", "values"},
     "compare": {"aggregate", "assets.prompts", "case_counts", "documents.problems", "metrics", "report", "results"},
 }

@@ -77,7 +77,7 @@ def build_report(
         "prompt_versions": dict(run.prompt_versions),
         "prompt_hashes": dict(run.prompt_hashes),
         "model": dict(run.model),
-        "judge": None,
+        "judge": None if run.judge is None else dict(run.judge),
         "engine": dict(run.engine),
         "matcher": dict(run.matcher),
         "registry": dict(run.registry),

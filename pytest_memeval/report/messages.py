@@ -69,6 +69,11 @@ _SENTENCES = {
         "{metric} was not a finite number in {cases} case(s).",
         "有 {cases} 个用例的 {metric} 不是有限数值。",
     ),
+    "judge_not_trustworthy": (
+        "The judge is not trustworthy: on control answers its sensitivity may be as low as {sensitivity}, its"
+        " specificity as low as {specificity}, where both need {least}.",
+        "评判模型不可信：在对照答案上，灵敏度下限为 {sensitivity}，特异度下限为 {specificity}，两者都须达到 {least}。",
+    ),
     "no_value": (
         "No case gives {metric} anything to divide by, so it has no value.",
         "没有用例为 {metric} 提供分母，因此无值。",

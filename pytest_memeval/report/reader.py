@@ -155,6 +155,7 @@ def run_of(report: Mapping[str, Any]) -> RunInfo:
         prompt_versions=report["prompt_versions"],
         prompt_hashes=report["prompt_hashes"],
         model=report["model"],
+        judge=report.get("judge"),
         engine=report["engine"],
         matcher=report["matcher"],
         registry=report.get("registry", {}),
