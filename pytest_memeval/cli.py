@@ -92,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     from pytest_memeval.cli_judge import add_judge_commands
     from pytest_memeval.cli_labels import add_label_commands
     from pytest_memeval.cli_merge import add_merge_command
+    from pytest_memeval.cli_power import add_power_command
     from pytest_memeval.cli_proxy import add_proxy_command
     from pytest_memeval.cli_tune import add_tune_command
 
@@ -100,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     add_judge_commands(commands)
     add_label_commands(commands)
     add_merge_command(commands)
+    add_power_command(commands)
     add_proxy_command(commands)
     add_tune_command(commands)
     return parser
