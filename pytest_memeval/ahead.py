@@ -76,6 +76,11 @@ class Ahead:
         """The case's run, finished or not; the caller closes it."""
         return self._prepared.pop(key, None)
 
+    def is_begun(self, key: str) -> bool:
+        """Whether the case is under way and has had its slot. Asked from any thread."""
+        prepared = self._prepared.get(key)
+        return prepared is not None and prepared.begun
+
     def runs(self) -> list[Any]:
         """The runs that no item has taken yet."""
         return [prepared.run for prepared in list(self._prepared.values())]

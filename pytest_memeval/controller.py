@@ -7,13 +7,21 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.plugin import HANDED, RESUME_FROM, SUFFIXES, matches_files, settings_of, unmatched_folders
+from pytest_memeval.plugin import (
+    CHOSEN_DIST,
+    HANDED,
+    RESUME_FROM,
+    SUFFIXES,
+    matches_files,
+    settings_of,
+    unmatched_folders,
+)
 
 if TYPE_CHECKING:
     from pytest_memeval.budget import Budget
@@ -84,8 +92,17 @@ class Controller:
         if cases and not self._evaluates_nothing():
             self.recorder.selected.update(cases)
 
+    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        if config.stash.get(CHOSEN_DIST, "no") != "no" or settings_of(config).concurrency == 1:
+            return None
+        from pytest_memeval.schedule import CaseScheduling
+
+        return CaseScheduling(config, log, lambda ids: bool(self._cases_of(ids)))
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["memeval_steals"] = self.config.stash.get(CHOSEN_DIST, "no") == "no"
         self._run_uid = node.workerinput["testrunuid"]
         if self._crashes is not None and self._crashes.deaths:
             # Where a worker has died, the next one runs each case in its turn: then it is known which one it was.
@@ -103,16 +120,21 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         # Which of them are cases the workers say with their first record; this serves when none arrives.
-        if self._collected:
-            return
+        if not self._collected:
+            self._collected.update(self._cases_of(ids))
+
+    def _cases_of(self, ids: Iterable[str]) -> list[str]:
+        """The node ids that are cases', told by their files."""
         known: dict[str, bool] = {}
+        found = []
         for node_id in ids:
             name, _, rest = node_id.partition("::")
             if rest and Path(name).suffix in SUFFIXES:
                 if name not in known:
                     known[name] = self._is_case_file(name)
                 if known[name]:
-                    self._collected.add(node_id)
+                    found.append(node_id)
+        return found
 
     def _is_case_file(self, name: str) -> bool:
         path = self.config.rootpath / name
@@ -175,7 +197,10 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         self._local.pop(node, None)
-        told = getattr(node, "workeroutput", {}).get("memeval_selected")
+        output = getattr(node, "workeroutput", {})
+        if output.get("memeval_in_vain"):
+            self.recorder.in_vain += output["memeval_in_vain"]
+        told = output.get("memeval_selected")
         if told is not None:
             self.recorder.take_process(json.loads(told))
 

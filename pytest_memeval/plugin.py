@@ -33,6 +33,8 @@ HARNESS = pytest.StashKey["Harness"]()
 #: The last record's text and the result that it stands for, where the item ran in the controller's own process.
 HANDED = pytest.StashKey[tuple[str, "CaseResult"]]()
 PATTERNS = pytest.StashKey[list[Any]]()
+#: The ``--dist`` that the user gave, "no" for none.
+CHOSEN_DIST = pytest.StashKey[str]()
 #: Journal of the run that this one goes on with, on the controller.
 RESUME_FROM = pytest.StashKey[Path]()
 
@@ -74,6 +76,8 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     if _plans(config) and hasattr(config.option, "numprocesses"):
         # A plan asks nobody: there is nothing to share out between processes.
         config.option.numprocesses = 0
+    # xdist is about to put its default in the place of none.
+    config.stash[CHOSEN_DIST] = "load" if config.getoption("distload", False) else config.getoption("dist", "no")
     return (yield)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -92,6 +92,10 @@ class Prefetcher:
         config.pluginmanager.register(self._hooks, HOOKS_NAME)
         #: Items whose results an earlier run has.
         self._taken: set[str] = set()
+        #: Items that another worker has taken over, which are forgotten here.
+        self._lost: deque[str] = deque()
+        self._in_vain = 0
+        self._worker: Any = None
         self._over = False
         option = config.option
         self._careful = bool(option.maxfail) or bool(getattr(option, "stepwise", False))
@@ -204,11 +208,43 @@ class Prefetcher:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._items = session.items
         self._places = {item.nodeid: place for place, item in enumerate(session.items)}
+        self._worker = next(
+            (
+                plugin
+                for plugin in self._config.pluginmanager.get_plugins()
+                if type(plugin).__name__ == "WorkerInteractor"
+            ),
+            None,
+        )
+        if self._worker is not None and self._config.workerinput.get(  # type: ignore[attr-defined]
+            "memeval_steals", False
+        ):
+            from pytest_memeval.schedule import keep_begun
+
+            keep_begun(self._worker, self._is_begun, self._lose)
+
+    def _is_begun(self, place: object) -> bool:
+        return isinstance(place, int) and self._ahead.is_begun(self._items[place].nodeid)
+
+    def _lose(self, places: Sequence[int]) -> None:
+        """Asked for by xdist's own thread; what was prepared is forgotten in the main one."""
+        self._lost.extend(self._items[place].nodeid for place in places)
+
+    def _forget_lost(self) -> None:
+        while self._lost:
+            prepared = self._ahead.take(self._lost.popleft())
+            if prepared is not None:
+                self._in_vain += prepared.begun
+                prepared.close()
 
     def pytest_keyboard_interrupt(self) -> None:
         self.stop()
 
     def pytest_sessionfinish(self) -> None:
+        self._forget_lost()
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output["memeval_in_vain"] = self._in_vain
         self.stop()
         self._router.close()
 
@@ -245,6 +281,7 @@ class Prefetcher:
             if len(self._costs) == JUDGED and self.idle:
                 self._rest()
             return
+        self._forget_lost()
         depth = self._ahead.limit * (1 if self._careful else DEPTH)
         passed = 0
         for upcoming in self._upcoming(item):
@@ -295,14 +332,7 @@ class Prefetcher:
 
     def _upcoming(self, item: pytest.Item) -> Iterator[pytest.Item]:
         """The items that come after this one in this process, nearest first."""
-        worker: Any = next(
-            (
-                plugin
-                for plugin in self._config.pluginmanager.get_plugins()
-                if type(plugin).__name__ == "WorkerInteractor"
-            ),
-            None,
-        )
+        worker = self._worker
         if worker is None:
             start = self._places.get(item.nodeid, len(self._items)) + 1
             yield from (self._items[place] for place in range(start, len(self._items)))

@@ -57,6 +57,8 @@ class Recorder:
         #: Journal of the run that this one goes on with, and what came of its cases.
         self.resume_from: Path | None = None
         self.resumed: ResumeCount | None = None
+        #: Cases that a worker prepared and another one ran.
+        self.in_vain = 0
 
     def take(self, record: str, result: CaseResult | None = None) -> None:
         """Add a case's result given as the text of its JSON form, and as ``result`` too where that is at hand."""
@@ -305,6 +307,7 @@ class Recorder:
                 "platform": platform.platform(),
                 "pytest_memeval": __version__,
                 "command": sys.argv[1:],
+                **({"prepared_in_vain": self.in_vain} if self.in_vain else {}),
                 **({"resumed": self.resumed.to_json()} if self.resumed is not None else {}),
             },
         )

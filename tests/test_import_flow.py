@@ -26,6 +26,7 @@ KNOW_PYTEST = {
     "plugin.py",
     "prefetch.py",
     "resuming.py",
+    "schedule.py",
     "sharding.py",
 }
 PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}

@@ -1,0 +1,88 @@
+"""Which worker runs which item under ``-n``, where the user leaves that to us.
+
+xdist's default hands a worker about two items at a time, so that a worker that keeps 16 cases in flight would see the
+next one only. Stealing work gives each worker its share at once, and moves what is left over in the end. A case that a
+worker has begun ahead of its turn is not moved: it would be paid for twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScheduling, WorkStealingScheduling
+
+#: Whether the items of a worker may be moved by :class:`StealingCases`.
+STEALS_INPUT = "memeval_steals"
+#: Under this name a worker says how many cases it has prepared for nothing.
+IN_VAIN_OUTPUT = "memeval_in_vain"
+
+
+class StealingCases(WorkStealingScheduling):  # type: ignore[misc]
+    """Work stealing that ends where there is nothing to steal but what the worker has begun."""
+
+    def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
+        if indices:
+            super().remove_pending_tests_from_node(node, indices)
+            return
+        self.steal_requested_from_node = None
+        # Asking again would get the same answer until those cases have ended: let the idle ones run their last item.
+        for idle, pending in self.node2pending.items():
+            if idle is not node and len(pending) < 2 and not idle.shutting_down:
+                idle.shutdown()
+
+
+class CaseScheduling:
+    """xdist's scheduler, chosen when the workers have said what they collected: :class:`StealingCases` where there are
+    evaluation cases among it, else the default."""
+
+    def __init__(self, config: pytest.Config, log: Any, has_cases: Callable[[Collection[str]], bool]) -> None:
+        self._choices = LoadScheduling(config, log), StealingCases(config, log)
+        self._has_cases = has_cases
+        self._chosen: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        # Until the choice is made both are told the same, so that either could go on.
+        return getattr(self.__dict__["_chosen"] or self.__dict__["_choices"][0], name)
+
+    def add_node(self, node: Any) -> None:
+        for scheduler in self._open():
+            scheduler.add_node(node)
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        for scheduler in self._open():
+            scheduler.add_node_collection(node, collection)
+
+    def remove_node(self, node: Any) -> Any:
+        gone = [scheduler.remove_node(node) for scheduler in self._open()]
+        return gone[0]
+
+    def _open(self) -> Sequence[Any]:
+        return self._choices if self._chosen is None else (self._chosen,)
+
+    def schedule(self) -> None:
+        if self._chosen is None:
+            collections = self._choices[0].node2collection.values()
+            self._chosen = self._choices[any(map(self._has_cases, collections))]
+        self._chosen.schedule()
+
+
+def keep_begun(worker: Any, is_begun: Callable[[int], bool], lost: Callable[[Sequence[int]], None]) -> None:
+    """Have an xdist worker part with items only while they are not begun, and tell ``lost`` with which it parts.
+
+    xdist's own way is to give all that is asked for, or nothing.
+    """
+
+    def steal(indices: Sequence[int]) -> None:
+        wanted = set(indices)
+        with worker.torun.lock() as queue:
+            stolen = [item for item in queue if item in wanted and not is_begun(item)]
+            if stolen:
+                gone = set(stolen)
+                worker.torun.replace(item for item in queue if item not in gone)
+        lost(stolen)
+        worker.sendevent("unscheduled", indices=stolen)
+
+    if all(hasattr(worker, name) for name in ("steal", "torun", "sendevent")):
+        worker.steal = steal
