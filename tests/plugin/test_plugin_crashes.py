@@ -104,7 +104,7 @@ def test_many_crashes_end_the_run_early_and_the_report_says_so(project: Project)
     assert "INTERNALERROR" not in result.stdout.str()
     assert result.ret != 0
     report = project.report()
-    assert report["counts"]["errored"] >= 2
+    assert report["counts"]["errored"] >= 1
     assert report["counts"]["not_run"] > 0
     assert report["counts"]["total"] == 26
     assert report["summary"]["passed_p0"] is False
