@@ -20,14 +20,14 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "servers"))
-sys.path.insert(0, str(HERE.parent / "plugin"))
-sys.path.insert(0, str(HERE / "latency"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "servers"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "plugin"))
+sys.path.insert(0, str(Path(__file__).parent / "latency"))
 
 from chat_project import full_case
 from server import STAGES, latency
 
+HERE = Path(__file__).parent
 CASES = 200
 #: Where one call is made after the other, so many cases are enough.
 FEW = 20

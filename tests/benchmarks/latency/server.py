@@ -14,9 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TESTS / "servers"))
-sys.path.insert(0, str(TESTS / "plugin"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "servers"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "plugin"))
 
 from chat_project import NAME, answer_to, prompt_stage
 from chat_server import Answer, ChatServer, Raw, Request
