@@ -33,7 +33,8 @@ def _proxy(arguments: argparse.Namespace) -> int:
     from pytest_memeval.cli_cache import cache_folder
     from pytest_memeval.llm.batch import REQUESTS_FILE_NAME, BatchRequests
     from pytest_memeval.llm.cache import CACHE_FILE_NAME, AnswerCache
-    from pytest_memeval.llm.proxy import Proxy, RunningProxy
+    from pytest_memeval.llm.proxy import Proxy
+    from pytest_memeval.llm.proxy_server import RunningProxy
     from pytest_memeval.llm.rate import RateLimiter
     from pytest_memeval.llm.settings import DEFAULT_BASE_URL, ModelSettings
     from pytest_memeval.settings import SettingsError

@@ -7,6 +7,7 @@ import sysconfig
 import traceback
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pytest_memeval.engine.protocol import StageError
 from pytest_memeval.llm.protocol import ChatModelError
@@ -16,6 +17,9 @@ from pytest_memeval.results import CaseError
 
 #: Where an object lies in memory, as its repr says: different in every run.
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
+#: What the proxy refuses with (see llm/proxy.py), and how deep causes are followed.
+_PROXY_CODES = ("not_recorded", "pending")
+_MOST_CAUSES = 8
 _PACKAGE = str(Path(__file__).parent)
 
 
@@ -26,6 +30,8 @@ def case_error(stage: str, error: BaseException) -> CaseError:
         kind, text = error.kind, str(error)
     elif isinstance(error, OutputError):
         kind, text = "bad_output", str(error)
+    elif (refused := _refused_by_proxy(error)) is not None:
+        kind, text = refused
     else:
         kind, text = "engine_exception", describe_exception(error)
     return CaseError(stage, kind, redact(without_addresses(text)) + (f" (and {others} more)" if others else ""))
@@ -42,6 +48,34 @@ def _first_of_group(error: BaseException) -> tuple[BaseException, int]:
         others += len(error.exceptions) - 1
         error = error.exceptions[0]
     return error, others
+
+
+def _refused_by_proxy(error: BaseException) -> tuple[str, str] | None:
+    """(kind, message) where an engine's own client was told by this package's proxy that an answer is not recorded, or
+    waits for a batch: what is missing is an answer, and nothing is wrong with the engine. Looks behind exceptions that
+    were raised from the client's."""
+    seen: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if seen is None:
+            return None
+        told = _told_by_server(seen)
+        if told.get("code") in _PROXY_CODES and isinstance(told.get("message"), str):
+            return told["code"], told["message"]
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _told_by_server(error: BaseException) -> dict[str, Any]:
+    """The error that a server answered with, as clients keep it: ``body`` (openai), ``response`` (httpx, requests)."""
+    body: Any = getattr(error, "body", None)
+    response: Any = getattr(error, "response", None)
+    if not isinstance(body, dict) and callable(getattr(response, "json", None)):
+        try:
+            body = response.json()
+        except Exception:  # whatever a client makes of a body that is none, or was not read
+            return {}
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
 
 def describe_exception(error: BaseException) -> str:

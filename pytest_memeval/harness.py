@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.cache import AnswerCache
     from pytest_memeval.llm.cost import PriceTable
     from pytest_memeval.llm.protocol import ChatModel
-    from pytest_memeval.llm.proxy import RunningProxy
+    from pytest_memeval.llm.proxy_server import RunningProxy
     from pytest_memeval.llm.rate import RateLimiter
     from pytest_memeval.llm.retry import CircuitBreaker
     from pytest_memeval.llm.settings import Role
@@ -194,7 +194,8 @@ class Harness:
         """The proxy for engines with a client of their own, started when first asked for. Raises SettingsError."""
         with self._lock:
             if self._proxy is None:
-                from pytest_memeval.llm.proxy import Proxy, RunningProxy
+                from pytest_memeval.llm.proxy import Proxy
+                from pytest_memeval.llm.proxy_server import RunningProxy
 
                 mode = "replay" if self.settings.plan else self.settings.cache
                 self._proxy = RunningProxy(

@@ -16,7 +16,7 @@ import asyncio
 import json
 import time
 import warnings
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_memeval.llm.batch import BatchRequests
@@ -24,12 +24,13 @@ from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.cache_entry import CacheEntry, ChatRequest
 from pytest_memeval.llm.cache_file import CacheError, CacheWarning
 from pytest_memeval.llm.cached_model import check_mode
-from pytest_memeval.llm.completions import StreamedCompletion, answer_text, chunks_of, completion_of
+from pytest_memeval.llm.completions import answer_text
 from pytest_memeval.llm.faults import fault_of_answer
-from pytest_memeval.llm.http_server import HttpRequest, HttpResponse, LoopbackServer
+from pytest_memeval.llm.http_server import HttpRequest, HttpResponse
 from pytest_memeval.llm.protocol import ChatModelError, ChatReply, Usage
 from pytest_memeval.llm.proxy_calls import RECORD_IT, Asked, CallLog, CaseLine, decoded, is_key, text_messages
 from pytest_memeval.llm.proxy_embeddings import embed_texts, list_models
+from pytest_memeval.llm.proxy_streams import Sent, pass_stream, replayed
 from pytest_memeval.llm.proxy_upstream import Upstream, error_text, returned_headers
 from pytest_memeval.llm.rate import Permit, RateLimiter, estimate_tokens
 from pytest_memeval.llm.redaction import redact, redact_known
@@ -146,7 +147,7 @@ class Proxy:
         entry = self._held(request)
         if entry is not None:
             self.log.note(asked, request, entry.reply())
-            return _replayed(entry, body)
+            return replayed(entry, body)
         if self.mode == "replay":
             what = (
                 f"stage {asked.stage}: the cache holds no answer of {request.model} on {self.endpoint} to this request"
@@ -195,7 +196,7 @@ class Proxy:
             )
             return response
         if response.status_code == 200 and "text/event-stream" in response.headers.get("content-type", ""):
-            stream = self._pass_stream(response, asked, request, permit, began, attempts, hides_usage)
+            stream = pass_stream(self, response, Sent(asked, request, permit, began, attempts), hides_usage)
             return HttpResponse(200, headers=returned_headers(response), stream=stream)
         return await self.whole(response, asked, request, permit, began, attempts)
 
@@ -236,10 +237,10 @@ class Proxy:
             )  # fmt: skip
             return HttpResponse(status, text.encode("utf-8"), returned_headers(response))
         data = decoded(raw)
-        await self._take(data, asked, request, permit, seconds, attempts)
+        await self.take(data, asked, request, permit, seconds, attempts)
         return HttpResponse(status, redact_known(raw, asked.secrets).encode("utf-8"), returned_headers(response))
 
-    async def _take(
+    async def take(
         self,
         data: Any,
         asked: Asked,
@@ -285,62 +286,6 @@ class Proxy:
             warnings.warn(f"{error}; the answer is not stored", CacheWarning, stacklevel=2)
         self._refreshed.add(request.key)
 
-    async def _pass_stream(
-        self,
-        response: Any,
-        asked: Asked,
-        request: ChatRequest,
-        permit: Permit | None,
-        began: float,
-        attempts: int,
-        hides_usage: bool,
-    ) -> AsyncGenerator[bytes, None]:
-        """The upstream's events as they come; the assembled answer is recorded before the last one is passed on."""
-        assembled = StreamedCompletion()
-        taken = False
-        try:
-            event: list[str] = []
-            async for text in response.aiter_lines():
-                if text:
-                    event.append(text)
-                    continue
-                chunk = assembled.add("\n".join(line[5:].lstrip(" ") for line in event if line.startswith("data:")))
-                if assembled.done and not taken:
-                    taken = True
-                    await self._take_stream(assembled, asked, request, permit, began, attempts)
-                if not (hides_usage and isinstance(chunk, Mapping) and not chunk.get("choices") and chunk.get("usage")):
-                    yield redact_known("\n".join(event) + "\n\n", asked.secrets).encode("utf-8")
-                event = []
-            if event:
-                assembled.add("\n".join(line[5:].lstrip(" ") for line in event if line.startswith("data:")))
-                yield redact_known("\n".join(event) + "\n\n", asked.secrets).encode("utf-8")
-            if not taken:
-                taken = True
-                await self._take_stream(assembled, asked, request, permit, began, attempts)
-        finally:
-            await response.aclose()
-            if not taken:
-                error = "model_unavailable: the stream was cut off"
-                self.log.note(asked, request, error=error, attempts=attempts, seconds=time.perf_counter() - began)
-
-    async def _take_stream(
-        self,
-        assembled: StreamedCompletion,
-        asked: Asked,
-        request: ChatRequest,
-        permit: Permit | None,
-        began: float,
-        attempts: int,
-    ) -> None:
-        try:
-            data: Any = assembled.completion()
-        except JunkBody as junk:
-            self.log.note(
-                asked, request, error=f"junk: {junk}", attempts=attempts, seconds=time.perf_counter() - began
-            )  # fmt: skip
-            return
-        await self._take(data, asked, request, permit, time.perf_counter() - began, attempts)
-
     # -- counting -----------------------------------------------------------------------------------------------------
 
     async def permit(self, tokens: int) -> Permit | None:
@@ -361,37 +306,3 @@ class Proxy:
     async def aclose(self) -> None:
         """Close the connections to the upstream."""
         await self.upstream.aclose()
-
-
-def _replayed(entry: CacheEntry, body: Mapping[str, Any]) -> HttpResponse:
-    if not body.get("stream"):
-        return HttpResponse.of_json(completion_of(entry))
-    with_usage = bool((body.get("stream_options") or {}).get("include_usage"))
-
-    async def events() -> AsyncGenerator[bytes, None]:
-        for data in chunks_of(entry, with_usage=with_usage):
-            yield f"data: {data}\n\n".encode()
-
-    return HttpResponse(200, headers={"Content-Type": "text/event-stream"}, stream=events())
-
-
-class RunningProxy:
-    """A proxy and the server that listens for it, until closed."""
-
-    def __init__(self, proxy: Proxy, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.proxy = proxy
-        self._server = LoopbackServer(proxy.handle, host=host, port=port)
-        self._server.start()
-
-    @property
-    def base_url(self) -> str:
-        """What a client takes as its base URL."""
-        return f"{self._server.url}/v1"
-
-    def case_url(self, line: CaseLine) -> str:
-        """The same for the calls of one case."""
-        return f"{self._server.url}/case/{line.token}/v1"
-
-    def close(self) -> None:
-        """Stop the server. Safe to call twice."""
-        self._server.close(self.proxy.aclose)

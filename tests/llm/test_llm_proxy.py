@@ -20,7 +20,8 @@ from pytest_memeval.llm.batch import BatchRequests, import_answers
 from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.export import export_jsonl, import_jsonl
 from pytest_memeval.llm.http_server import LoopbackServer, NotLoopback, check_loopback
-from pytest_memeval.llm.proxy import Proxy, RunningProxy
+from pytest_memeval.llm.proxy import Proxy
+from pytest_memeval.llm.proxy_server import RunningProxy
 from pytest_memeval.llm.rate import RateLimiter
 from pytest_memeval.llm.settings import ModelSettings
 

@@ -87,8 +87,9 @@ def test_a_miss_in_replay_is_an_error_of_the_case(own: ChatProject, mode: tuple[
     own.chat("-k", "eval-001").assert_outcomes(passed=1)
     result = own.chat("--memeval-cache", "replay", *mode, fresh=True)
     result.assert_outcomes(passed=1, errors=5)
-    result.stdout.fnmatch_lines(["*eval-002*", "*l1* engine_exception: NotFoundError*stage l1_extraction*"])
+    result.stdout.fnmatch_lines(["*eval-002*", "*[[]l1[]] not_recorded: stage l1_extraction: the cache holds*"])
     entry = own.entries()["eval-002"]
+    assert entry["errors"][0]["kind"] == "not_recorded"
     assert entry["calls"][0]["error"].startswith("not_recorded: ")
     assert own.server.count == 1
 
