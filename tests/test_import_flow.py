@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"documents.problems", "llm.protocol", "values"},
     "tuning": {"documents", "llm", "metrics", "report", "search", "values"},
     "judge": {"assets", "datasets", "documents", "failures", "llm", "metrics", "recording", "results", "values"},
+    "qa": {"assets", "datasets", "documents", "llm", "metrics", "search", "values"},
     "report": {"aggregate", "case_counts", "gates", "metrics", "results", "values"},
     "compare": {"aggregate", "assets.prompts", "case_counts", "documents.problems", "metrics", "report", "results"},
 }
