@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import importlib
@@ -68,6 +69,8 @@ class Harness:
         self.judge_calls: list[CallRecord] = []
         #: Node id → folder for its databases, set where they are to be kept.
         self.kept_databases: Callable[[str], Path] | None = None
+        #: Called when the run ends, while the loop still runs; what they raise is dropped.
+        self.closers: list[Callable[[], None]] = []
 
     @property
     def run_settings(self) -> RunSettings:
@@ -267,6 +270,9 @@ class Harness:
 
     def close(self) -> None:
         """Stop the loop and remove the scratch folder. Safe to call twice."""
+        while self.closers:
+            with contextlib.suppress(Exception):
+                self.closers.pop()()
         proxy, self._proxy = self._proxy, None
         if proxy is not None:
             proxy.close()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_memeval.metrics.thresholds import Gate, Threshold
 
 #: Kind → where its :class:`Kind` object is.
-KINDS: Mapping[str, str] = {}
+KINDS: Mapping[str, str] = {"qa": "pytest_memeval.qa.kind:KIND"}
 #: Bytes of a file that tell its kind, where no line of it says ``kind:``.
 HEAD = 64 * 1024
 #: Sections of a distillation set.

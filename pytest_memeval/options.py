@@ -76,6 +76,24 @@ OPTIONS: tuple[Option, ...] = (
     Option("max-cost", "US dollars after which no new case is started", kind="float", metavar="USD"),
     Option("plan", "say how many calls, tokens and dollars a run needs, call nothing, and end", False, kind="flag"),
     Option(
+        "memory",
+        "memory that is asked questions: bm25, vector, recent, full-context, null, engine, module:attribute;"
+        " auto is the engine under test where it can answer, else bm25",
+        "auto",
+        metavar="NAME",
+    ),
+    Option("retrieval-k", "messages that bm25, vector and recent give the answerer", 10, kind="int", metavar="N"),
+    Option(
+        "answerer",
+        "who answers questions: the best sentence found (offline), or the chat model",
+        "extractive",
+        choices=("extractive", "chat"),
+    ),
+    Option("arms", "answer questions also with no-memory, full-context, to read scores as lifts", metavar="LIST"),
+    Option(
+        "adversarial-in-headline", "let adversarial questions count in f1, exact_match, judge_score", False, kind="flag"
+    ),
+    Option(
         "matcher",
         "how memories are matched: indel, levenshtein, difflib, optimal or hybrid",
         "indel",

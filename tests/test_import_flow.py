@@ -28,6 +28,7 @@ KNOW_PYTEST = {
     "resuming.py",
     "schedule.py",
     "sharding.py",
+    "qa_items.py",
 }
 PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}
 
@@ -43,7 +44,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"documents.problems", "llm.protocol", "values"},
     "tuning": {"documents", "llm", "metrics", "report", "search", "values"},
     "judge": {"assets", "datasets", "documents", "failures", "llm", "metrics", "recording", "results", "values"},
-    "qa": {"assets", "datasets", "documents", "llm", "metrics", "search", "values"},
+    "qa": {
+        *("assets", "cases", "datasets", "documents", "engine", "failures", "harness", "judge", "kinds", "llm"),
+        *("loops", "metrics", "outputs", "recording", "results", "search", "settings", "values"),
+    },
     "report": {"aggregate", "case_counts", "gates", "metrics", "results", "values"},
     "compare": {"aggregate", "assets.prompts", "case_counts", "documents.problems", "metrics", "report", "results"},
 }

@@ -1,0 +1,201 @@
+"""One question's work: find, answer, judge, score."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_memeval.datasets.models import Dataset, QAPair, Sample
+from pytest_memeval.judge.modes import RULE_MODE, mode_for
+from pytest_memeval.judge.refusal import is_unanswerable
+from pytest_memeval.kinds import KindRun
+from pytest_memeval.loops import in_daemon_thread
+from pytest_memeval.qa.answering import ANSWER_STAGE, Answerer, ChatAnswerer, context_text, estimated_tokens
+from pytest_memeval.qa.cases import QACase
+from pytest_memeval.qa.memories import build_memory
+from pytest_memeval.qa.memory import sources_of
+from pytest_memeval.qa.scoring import Answered, score
+from pytest_memeval.recording import StageChatModel
+from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResult
+from pytest_memeval.values import Hit
+
+if TYPE_CHECKING:
+    from pytest_memeval.judge.chat_judge import ChatJudge
+    from pytest_memeval.qa.conversations import Conversation, Conversations
+
+#: Ids of retrieved messages that a record keeps.
+KEPT_SOURCES = 50
+#: Other answers that can be asked for beside the memory's, and the memory that each is given.
+ARMS: Mapping[str, str] = {"no-memory": "null", "full-context": "full-context"}
+
+
+@dataclass
+class QASetup:
+    """How this process asks questions: made once, shared by all runs."""
+
+    memory: str
+    answerer: Answerer
+    conversations: Conversations
+    protocol: Mapping[str, Any]
+    head: Mapping[str, Any]
+    judge: ChatJudge | None = None
+    arms: tuple[str, ...] = ()
+    ranked: bool = True
+    adversarial_counts: bool = False
+
+
+class QARun(KindRun):
+    """A question in its conversation."""
+
+    stage = "qa"
+    case: QACase
+
+    def __init__(
+        self, case: QACase, setup: QASetup, dataset: Dataset, *, set_key: str, errata: bool, **kw: Any
+    ) -> None:
+        super().__init__(case, kind="qa", **kw)
+        self._setup, self._dataset, self._set_key, self._errata = setup, dataset, set_key, errata
+        self._calls: list[CallRecord] = []
+        self._seconds: dict[str, float] = {}
+
+    async def measure(self) -> None:
+        pair = self.case.pair
+        key = f"{self._set_key}::{self.case.sample_id}"
+        try:
+            async with self._setup.conversations.use(key, self._load) as conversation:
+                self._charge_reading(conversation)
+                found = await self._answered(pair, conversation)
+                sample = conversation.sample
+                found = await self._judged(pair, found)
+        finally:
+            self._keep()
+        self.sections = score(
+            pair,
+            found,
+            sample,
+            self._dataset.format,
+            adversarial_counts=self._setup.adversarial_counts,
+            errata=self._errata,
+        )
+        self.statuses.setdefault("qa", "scored")
+        if self.errors:
+            # Only the judge failed: everything else was measured, and counts.
+            measured = {
+                f"{name}.{metric.partition('.')[0].partition('@')[0]}"
+                for name, section in self.sections.items()
+                for metric in section.ratios
+            }
+            self.statuses = {**dict.fromkeys(sorted(measured), "scored"), **self.statuses}
+
+    async def _load(self) -> Sample:
+        # A streamed file takes seconds to come to the sample.
+        return await in_daemon_thread(self._dataset.read, self.case.sample)
+
+    def _charge_reading(self, conversation: Conversation) -> None:
+        """The first question of a conversation carries what reading it took."""
+        if not conversation.charged:
+            conversation.charged = True
+            self._calls += conversation.reader.calls
+            self._seconds["ingest"] = conversation.seconds
+            self.facts += getattr(conversation.reader, "facts", ())
+
+    # -- one answer --------------------------------------------------------------------------------------------
+
+    async def _answered(self, pair: QAPair, conversation: Conversation) -> Answered:
+        setup = self._setup
+        started = time.perf_counter()
+        hits = await conversation.reader.retrieve(pair.question, conversation.sample, pair)
+        self._seconds["search"] = time.perf_counter() - started
+        sources = sources_of(hits)
+        started = time.perf_counter()
+        answer = await self._ask(pair, hits)
+        self._seconds["answer"] = time.perf_counter() - started
+        arms = {arm: await self._ask(pair, _arm_hits(arm, conversation.sample)) for arm in setup.arms}
+        tokens = estimated_tokens(context_text(hits))
+        self.outputs["qa"] = {
+            "question": pair.question,
+            "truth": pair.answer,
+            "answer": answer,
+            "sources": sources[:KEPT_SOURCES],
+            "sources_in_all": len(sources),
+            "context_tokens": tokens,
+            **({"arms": arms} if arms else {}),
+        }
+        return Answered(
+            answer=answer,
+            sources=None if hits and not sources else sources,
+            ranked=setup.ranked,
+            context_tokens=tokens,
+            arms=arms,
+        )
+
+    async def _ask(self, pair: QAPair, hits: list[Hit]) -> str:
+        answerer = self._setup.answerer
+        if isinstance(answerer, ChatAnswerer):
+            prefix = f"{self.label}/answer/"
+            chat = StageChatModel(
+                answerer.llm, {ANSWER_STAGE: answerer.protocol["prompt_version"]}, prefix, self._calls
+            )
+            answerer = ChatAnswerer(chat, answerer.prompts, answerer.max_tokens)
+        return await answerer.answer(pair.question, hits, pair.question_date)
+
+    # -- the verdict -------------------------------------------------------------------------------------------
+
+    async def _judged(self, pair: QAPair, found: Answered) -> Answered:
+        judge = self._setup.judge
+        mode = mode_for(pair.question_type, pair.question_id)
+        if judge is None:
+            return found
+        if mode == RULE_MODE:
+            return replace(found, judged=float(is_unanswerable(found.answer)))
+        started = time.perf_counter()
+        own = judge.recording(self._calls, f"{self.label}/judge/")
+        judged = await self._verdict(own, pair, pair.answer, found.answer, mode)
+        corrected = judged
+        if pair.corrected_answer is not None:
+            corrected = await self._verdict(own, pair, pair.corrected_answer, found.answer, mode)
+        self._seconds["judge"] = time.perf_counter() - started
+        return replace(found, judged=judged, judged_corrected=corrected)
+
+    async def _verdict(self, judge: ChatJudge, pair: QAPair, truth: str, answer: str, mode: Any) -> float | None:
+        """The judge's score; a judge that cannot tell is an error of the score alone, and the other figures stay."""
+        from pytest_memeval.judge.verdict import JudgeError
+
+        try:
+            verdict = await judge.judge(pair.question, truth, answer, mode, question_date=pair.question_date or None)
+        except JudgeError as error:
+            if not any(known.kind == error.kind for known in self.errors):
+                self.errors.append(CaseError("qa", error.kind, f"the judge gave no verdict: {error}"))
+            self.statuses["qa"] = "errored"
+            self.statuses.update({f"qa.{name}": "errored" for name in ("judge_score", "judge_score_by_type")})
+            self.statuses.update({f"longmemeval.{name}": "errored" for name in _JUDGED if self._is_longmemeval})
+            return None
+        known = self.outputs["qa"].setdefault("verdicts", [])
+        known.append({"score": verdict.score, "mode": verdict.mode, "reason": verdict.reason})
+        return float(verdict.score)
+
+    @property
+    def _is_longmemeval(self) -> bool:
+        return self._dataset.format == "longmemeval"
+
+    def _keep(self) -> None:
+        self.results["qa"] = StageResult(calls=tuple(self._calls), seconds=sum(self._seconds.values()))
+
+    def case_result(self, **kw: Any) -> CaseResult:
+        result = super().case_result(**kw)
+        return replace(result, timings={**result.timings, **self._seconds})
+
+    def meta(self, set_path: str) -> Mapping[str, Any]:
+        return {**self._setup.head, "protocol": dict(self._setup.protocol)}
+
+
+_JUDGED = ("accuracy", "accuracy_by_type", "abstention_accuracy")
+
+
+def _arm_hits(arm: str, sample: Sample) -> list[Hit]:
+    memory = build_memory(ARMS[arm])
+    for session in sample.sessions:
+        memory.ingest_session(session)
+    return list(memory.retrieve(""))
