@@ -71,10 +71,17 @@ def aggregate_sections(records: Sequence[CaseResult]) -> dict[str, dict[str, Any
     """
     ordered = one_per_case(records)
     present = {name for record in ordered for name in record.sections}
-    return {
+    sections: dict[str, dict[str, Any] | None] = {
         section: None if section in OPEN_SECTIONS and section not in present else _aggregate(section, ordered, None)
         for section in SECTIONS
     }
+    if "qa" in present:
+        from pytest_memeval.qa_figures import derived_figures
+
+        for section, body in sections.items():
+            if body is not None:
+                body.update(derived_figures(section, body, ordered))
+    return sections
 
 
 def aggregate_metric(records: Sequence[CaseResult], path: MetricPath) -> dict[str, Any]:

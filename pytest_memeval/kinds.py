@@ -355,6 +355,7 @@ def set_info(case_set: KindSet, path: str, ini_gates: Sequence[Gate] = ()) -> Se
         truth_counts=dict(Counter(stage for case in case_set.cases for stage in case.stages)),
         warnings=tuple(str(warning).replace(str(case_set.path), path, 1) for warning in case_set.warnings),
         note=case_set.note,
+        protocol=case_set.extra.get("protocol"),
     )
 
 

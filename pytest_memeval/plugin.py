@@ -227,6 +227,7 @@ def check_options(config: pytest.Config) -> None:
     try:
         settings.run_settings()
         settings.check_models()
+        settings.check_questions()
         settings.gates_from("command line")
         settings.gates_from("ini")
         if settings.registry is not None or settings.templates is not None:

@@ -290,6 +290,7 @@ class Recorder:
             max_error_rate=settings.max_error_rate,
             partial=partial,
             not_run=self.not_run(),
+            protocol=first.get("protocol"),
             notes=(
                 *set_notes,
                 *prompt_notes,

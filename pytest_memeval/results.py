@@ -175,6 +175,8 @@ class SetInfo:
     truth_counts: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     note: str | None = None
+    #: What the file fixes of how its cases are measured, where its kind says so (a data set's hash, revision, units).
+    protocol: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -186,6 +188,7 @@ class SetInfo:
             "truth_counts": dict(self.truth_counts),
             "warnings": list(self.warnings),
             "note": self.note,
+            **({"protocol": dict(self.protocol)} if self.protocol is not None else {}),
         }
 
     @classmethod
@@ -199,6 +202,7 @@ class SetInfo:
             truth_counts=dict(data["truth_counts"]),
             warnings=tuple(data["warnings"]),
             note=data.get("note"),
+            protocol=data.get("protocol"),
         )
 
 
@@ -233,5 +237,7 @@ class RunInfo:
     notes: tuple[str, ...] = ()
     #: For one part of a run that is shared out over machines: which, and what is needed to put the parts together.
     shard: Mapping[str, Any] | None = None
+    #: What the run fixes of how questions are asked (memory, answerer, prompt, judge), where any were.
+    protocol: Mapping[str, Any] | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)

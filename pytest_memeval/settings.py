@@ -176,6 +176,16 @@ class Settings:
                     f"--memeval-max-cost: the price of model {self.model!r} is not known; add it with --memeval-prices"
                 )
 
+    def check_questions(self) -> None:
+        """Raise SettingsError for options of question answering that cannot be used."""
+        if self.memory != "auto" or self.retrieval_k != 10 or self.arms:
+            from pytest_memeval.qa.setup import QASettingsError, check_settings
+
+            try:
+                check_settings(self)
+            except QASettingsError as error:
+                raise SettingsError(str(error)) from None
+
     def retry_policy(self) -> RetryPolicy:
         from pytest_memeval.llm.retry import RetryPolicy
 

@@ -15,6 +15,8 @@ from pytest_memeval.metrics.thresholds import Threshold
 
 #: Tag of a question whose right reply is a refusal.
 ABSTENTION_TAG = "abstention"
+#: Tag of a question whose published answer an errata file corrects.
+WRONG_LABEL_TAG = "wrong_label"
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,13 @@ def cases_of(
             name = item_name(pair, dataset)
             case_id = f"{outline.sample_id}::{name}" if dataset.format != "longmemeval" else name
             position = len(cases)
-            own = [pair.question_type.value, *([ABSTENTION_TAG] if pair.unanswerable else ()), *tags]
+            # The type comes first: reports read it there.
+            own = [
+                pair.question_type.value,
+                *([ABSTENTION_TAG] if pair.unanswerable else ()),
+                *([WRONG_LABEL_TAG] if pair.corrected_answer is not None else ()),
+                *tags,
+            ]
             cases.append(
                 QACase(
                     case_id=case_id,

@@ -9,6 +9,7 @@ from pytest_memeval.aggregate import aggregate_sections
 from pytest_memeval.case_counts import one_per_case
 from pytest_memeval.gates import GateResult, evaluate_gates, p0_status, passed_p0
 from pytest_memeval.metrics.thresholds import TOLERANCE
+from pytest_memeval.qa_figures import question_report
 from pytest_memeval.report.entries import add_usage, apply_text_policy, case_entry, usage_of
 from pytest_memeval.report.messages import text
 from pytest_memeval.report.timings import timings_of
@@ -82,6 +83,7 @@ def build_report(
         "matcher": dict(run.matcher),
         "registry": dict(run.registry),
         "templates": dict(run.templates),
+        "protocol": None if run.protocol is None else dict(run.protocol),
         "metrics_spec": {"confidence": 0.95, "gate_tolerance": TOLERANCE, "aggregation": "ratio of sums"},
         **sections,
         **dict.fromkeys(_LATER),
@@ -148,8 +150,16 @@ def _case_sets(
             "counts": case_counts(own, missing),
             **scoped[path],
             "gates": [gate.to_json() for gate in gates if gate.scope == path],
+            **(_questions(run, info, own, scoped[path]) if info.kind == "qa" else {}),
         }
     return result
+
+
+def _questions(run: RunInfo, info: SetInfo, own: Sequence[CaseResult], sections: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file of questions has besides: how they were asked, and what its figures are worth."""
+    tokens = (sections.get("qa") or {}).get("context_tokens")
+    protocol = {**(info.protocol or {}), **(run.protocol or {}), "mean_context_tokens": tokens}
+    return {"protocol": protocol, "questions": question_report(own, sections, protocol)}
 
 
 def _usage(records: Iterable[CaseResult]) -> dict[str, Any]:

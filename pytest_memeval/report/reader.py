@@ -168,6 +168,7 @@ def run_of(report: Mapping[str, Any]) -> RunInfo:
         broken_files=tuple((entry[0], entry[1]) for entry in report.get("broken_files", ())),
         notes=tuple(report["run_notes"]),
         shard=report.get("shard"),
+        protocol=report.get("protocol"),
         config=report["config"],
         environment=report["environment"],
     )

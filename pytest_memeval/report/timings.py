@@ -8,6 +8,9 @@ from typing import Any
 
 from pytest_memeval.results import CallRecord, CaseResult
 
+#: What a question's time goes into; reading is a conversation's.
+QUESTION_STEPS: tuple[str, ...] = ("ingest", "search", "answer", "judge")
+
 
 def timings_of(records: Iterable[CaseResult]) -> dict[str, Any]:
     """``{stages: {stage: seconds}, calls: {…, by_stage: {prompt stage: {…}}}}``; see :func:`call_timings`."""
@@ -20,13 +23,20 @@ def timings_of(records: Iterable[CaseResult]) -> dict[str, Any]:
         for call in record.calls:
             calls.append(call)
             by_stage.setdefault(call.stage, []).append(call)
+    asked = {name: sorted(seconds[name]) for name in QUESTION_STEPS if name in seconds}
     return {
         "stages": {stage: math.fsum(times) for stage, times in sorted(seconds.items())},
+        **({"questions": {name: _spread(times) for name, times in asked.items()}} if asked else {}),
         "calls": {
             **call_timings(calls),
             "by_stage": {stage: call_timings(own) for stage, own in sorted(by_stage.items())},
         },
     }
+
+
+def _spread(ordered: Sequence[float]) -> dict[str, Any]:
+    """Number, median and 95th percentile of some times in seconds."""
+    return {"n": len(ordered), "p50": percentile(ordered, 0.50), "p95": percentile(ordered, 0.95)}
 
 
 def call_timings(calls: Sequence[CallRecord]) -> dict[str, Any]:
