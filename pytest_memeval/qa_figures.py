@@ -20,6 +20,12 @@ BOUNDED: Mapping[str, tuple[str, ...]] = {
     "longmemeval": ("accuracy",),
 }
 _BY_TYPE = "_by_type"
+#: Question types in report order.
+TYPES: tuple[str, ...] = (
+    *("single_hop", "multi_hop", "temporal", "open_domain", "adversarial"),
+    *("single_session_user", "single_session_assistant", "single_session_preference"),
+    *("multi_session", "temporal_reasoning", "knowledge_update"),
+)
 
 
 def derived_figures(section: str, body: Mapping[str, Any], records: Iterable[CaseResult]) -> dict[str, dict[str, Any]]:
@@ -108,8 +114,9 @@ def _headline(body: Mapping[str, Any], records: Sequence[CaseResult]) -> dict[st
 
 
 def _types(records: Iterable[CaseResult]) -> list[str]:
-    """Question types in the order of their first question."""
-    return list(dict.fromkeys(type_of(record) for record in records))
+    """Question types in the benchmarks' order, others behind them."""
+    present = {type_of(record) for record in records}
+    return [*(kind for kind in TYPES if kind in present), *sorted(present.difference(TYPES))]
 
 
 def type_of(record: CaseResult) -> str:

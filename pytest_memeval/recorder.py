@@ -259,7 +259,9 @@ class Recorder:
         set_notes = tuple(f"{path}: {info.note}" for path, info in sorted(self.sets.items()) if info.note)
         crash = (f"{self.crashed} worker process(es) crashed",) if self.crashed else ()
         engines = sorted({json.dumps(meta["engine"], sort_keys=True) for meta in self.metas if "engine" in meta})
-        engine: dict[str, Any] = dict(json.loads(engines[0])) if engines else self._named_engine()
+        # A run of questions alone may well have asked no engine.
+        none = {} if self.metas and all(meta.get("protocol") for meta in self.metas) else self._named_engine()
+        engine: dict[str, Any] = dict(json.loads(engines[0])) if engines else none
         if len(engines) > 1:
             engine["others"] = [json.loads(other) for other in engines[1:]]
         # Where no engine was ever reached nothing is known of its stages, and none may pass for unsupported.

@@ -29,6 +29,7 @@ KNOW_PYTEST = {
     "schedule.py",
     "sharding.py",
     "qa_items.py",
+    "scheduling.py",
 }
 PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}
 

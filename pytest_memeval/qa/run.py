@@ -115,8 +115,12 @@ class QARun(KindRun):
         arms = {arm: await self._ask(pair, _arm_hits(arm, conversation.sample)) for arm in setup.arms}
         tokens = estimated_tokens(context_text(hits))
         self.outputs["qa"] = {
+            "question_id": pair.question_id,
             "question": pair.question,
             "truth": pair.answer,
+            "trap": pair.trap,
+            "category": pair.category,
+            "evidence": list(pair.raw_evidence),
             "answer": answer,
             "sources": sources[:KEPT_SOURCES],
             "sources_in_all": len(sources),

@@ -11,6 +11,7 @@ from pytest_memeval.metrics.catalog import METRICS, SECTIONS
 from pytest_memeval.report.build import report_notes
 from pytest_memeval.report.messages import metric_title, sentence, text
 from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
+from pytest_memeval.report.questions import question_sets
 from pytest_memeval.report.reader import run_of
 from pytest_memeval.report.tables import (
     case_misses,
@@ -31,6 +32,8 @@ HEAT_WIDTH = 20
 MOST_CASES = 20
 MOST_ERRORS = 50
 MOST_CONFUSIONS = 15
+#: Every column behind the first.
+_NUMBERS = frozenset(range(1, 20))
 _STATUS_SIGN = {"passed": "✅", "missed": "❌", "unmeasured": "⚠️", "not_applicable": "➖"}
 #: Signs with a meaning inside a line; those that only mean something at its start cannot stand there in a cell.
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
@@ -87,6 +90,7 @@ class _Page:
         yield from self._head()
         yield from self._gates(gates)
         yield from self._counts()
+        yield from self._questions()
         yield from self._metrics()
         yield from self._heat_map()
         yield from self._confusions()
@@ -166,6 +170,27 @@ class _Page:
         yield from table(
             [self._("stage"), *(self._(f"status.{name}") for name in stages)], rows, frozenset(range(1, 7))
         )
+
+    def _questions(self) -> Iterator[str]:
+        for one in question_sets(self._report, self._lang):
+            yield ""
+            yield f"## {self._('question.title')}: {code(one.path)}"
+            yield ""
+            yield escape(one.asked())
+            yield ""
+            yield from table(one.head(), ([code(row[0]), *map(escape, row[1:])] for row in one.rows()), _NUMBERS)
+            yield ""
+            yield from (f"- {escape(line)}" for line in one.lines())
+            head, rows = one.conversations()
+            if rows:
+                yield ""
+                yield f"### {self._('question.by_conversation')}"
+                yield ""
+                yield from table(head, ([code(row[0]), *row[1:]] for row in rows), _NUMBERS)
+            yield ""
+            yield f"### {self._('question.protocol')}"
+            yield ""
+            yield from (f"- {code(name)}: {escape(value)}" for name, value in one.protocol())
 
     def _metrics(self) -> Iterator[str]:
         yield from self._title("metrics")

@@ -11,6 +11,7 @@ from pytest_memeval.report.build import is_embedded, report_notes
 from pytest_memeval.report.console import columns
 from pytest_memeval.report.messages import sentence, text
 from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
+from pytest_memeval.report.questions import question_sets
 from pytest_memeval.report.reader import run_of
 from pytest_memeval.report.tables import describe, errors_by_stage, kinds_text, prompts_text, resumed_text, usage_text
 from pytest_memeval.report.timings import stage_rows
@@ -62,6 +63,8 @@ class _Summary:
         if not quiet:
             yield from self._headline()
             yield from self._counts()
+        if not quiet:
+            yield from self._questions()
         yield from self._gate_table()
         if not quiet:
             yield from self._hints()
@@ -95,6 +98,15 @@ class _Summary:
             yield self._("errors_title", errors=listed), RED
         if self._report["usage"]["calls"] and (self._verbosity > 0 or not is_embedded(self._report["model"])):
             yield from self._calls()
+
+    def _questions(self) -> Iterator[Line]:
+        for one in question_sets(self._report, self._lang):
+            yield one.path, BOLD
+            yield f"  {one.asked()}", PLAIN
+            head, *rows = columns([one.head(), *one.rows()], right=frozenset(range(1, 20)))
+            yield f"  {head}", FAINT
+            yield from ((f"  {row}", PLAIN) for row in rows)
+            yield from ((f"  {line}", PLAIN) for line in one.lines())
 
     def _calls(self) -> Iterator[Line]:
         calls = self._report["timings"].get("calls", {})

@@ -7,6 +7,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,6 +15,7 @@ from pytest_memeval.report.calls import CALLS_NAME, write_calls
 from pytest_memeval.report.csv_report import csv_chunks
 from pytest_memeval.report.json_report import report_chunks
 from pytest_memeval.report.markdown import markdown_report
+from pytest_memeval.report.prediction_files import prediction_files
 from pytest_memeval.report.reader import JOURNAL_NAME, REPORT_NAME
 
 #: Where runs go without an output option, relative to the current folder.
@@ -84,6 +86,7 @@ def write_reports(
         CALLS_NAME: lambda file: write_calls(file, calls),
         "report.md": lambda file: _write_text(file, [markdown_report(report, lang)]),
         "per_case.csv": lambda file: _write_text(file, csv_chunks(report)),
+        **{name: partial(_write_text, chunks=chunks) for name, chunks in prediction_files(report).items()},
         REPORT_NAME: lambda file: _write_text(file, report_chunks(report)),
     }
     written: list[tuple[Path, Path]] = []

@@ -1,0 +1,61 @@
+"""The texts about sets of questions, in English and in Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+QUESTION_TEXTS: Mapping[str, tuple[str, str]] = {
+    "title": ("Questions", "问答"),
+    "type": ("type", "类型"),
+    "all": ("all with an answer", "有答案的全部问题"),
+    "n": ("n", "题数"),
+    "judge": ("judge", "裁判"),
+    "refused": ("refused", "拒答率"),
+    "turn_recall": ("turn recall", "轮次召回"),
+    "session_recall": ("session recall", "会话召回"),
+    "asked": (
+        "memory {memory}, answerer {answerer}, {judge}, captions {captions}, {trials}",
+        "记忆 {memory}，回答 {answerer}，{judge}，图片说明 {captions}，{trials}",
+    ),
+    "no_judge": ("no judge", "无裁判"),
+    "judged_by": ("judge {name}", "裁判 {name}"),
+    "captions_none": ("none in the data", "数据中没有"),
+    "captions_on": ("as text", "作为文本"),
+    "captions_off": ("off", "关闭"),
+    "single_run": ("single run", "单次运行"),
+    "trials": ("{count} trials", "{count} 次试验"),
+    "headline_measured": (
+        "headline: {metric} {value} {interval} over {n} questions, {errors} error(s); errors as wrong {bound}; "
+        "interval from {clusters} conversation(s)",
+        "主指标：{metric} {value} {interval}，共 {n} 题，{errors} 个错误；错误计为答错时 {bound}；"
+        "区间来自 {clusters} 个对话",
+    ),
+    "headline_errors_as_wrong": (
+        "headline: {metric} {bound}, errors counted as wrong, since {errors} of {of} questions could not be measured; "
+        "measured ones alone {value} {interval}; interval from {clusters} conversation(s)",
+        "主指标：{metric} {bound}（{of} 题中有 {errors} 题无法测量，故错误计为答错）；"
+        "仅计可测题目为 {value} {interval}；区间来自 {clusters} 个对话",
+    ),
+    "official": (
+        "{name} {value} {interval} over {n} questions, {scope}",
+        "{name} {value} {interval}，共 {n} 题，{scope}",
+    ),
+    "scope_locomo": ("categories 1 to 5", "类别 1 至 5"),
+    "scope_longmemeval": ("abstention questions included", "含应拒答的问题"),
+    "always_refuse": ("refusing every question would get {figures}", "全部拒答将得到 {figures}"),
+    "ceiling": (
+        "{wrong} of {n} published answers are wrong by the errata file: a perfect answerer gets {value} of them",
+        "按勘误文件，{n} 个公布答案中有 {wrong} 个有误：完全正确的回答者在公布答案上只能得到 {value}",
+    ),
+    "corrected": ("against corrected labels: {figures}", "按更正后的标注：{figures}"),
+    "retrieval": (
+        "evidence found: {figures}; {tokens} tokens of context a question",
+        "证据召回：{figures}；每题上下文 {tokens} 个 token",
+    ),
+    "arms": ("F1 of other arms: {figures}", "其他对照组的 F1：{figures}"),
+    "task_averaged": ("averaged over types: {figures}", "按类型平均：{figures}"),
+    "by_conversation": ("By conversation", "按对话"),
+    "conversation": ("conversation", "对话"),
+    "protocol": ("Protocol", "测量协议"),
+    "latency": ("Seconds", "耗时（秒）"),
+}

@@ -1,0 +1,196 @@
+"""Sets of questions in the terminal summary and in ``report.md``: a row a question type, and what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_memeval.report.messages import text
+from pytest_memeval.report.numbers import interval_text, value_text
+
+#: Columns of the table by type: key of a row → heading.
+COLUMNS: Mapping[str, str] = {
+    "judge_score": "judge",
+    "f1": "F1",
+    "bleu1": "BLEU-1",
+    "rougeL": "ROUGE-L",
+    "refused": "refused",
+    "turn_recall": "turn_recall",
+    "session_recall": "session_recall",
+}
+
+
+class QuestionSet:
+    """One case set of kind ``qa`` in a report."""
+
+    def __init__(self, path: str, scope: Mapping[str, Any], lang: str) -> None:
+        self.path, self._scope, self._lang = path, scope, lang
+        self._facts: Mapping[str, Any] = scope["questions"]
+        self._protocol: Mapping[str, Any] = scope["protocol"]
+        self._body: Mapping[str, Any] = scope.get("qa") or {}
+
+    def _(self, key: str, **values: Any) -> str:
+        return text(f"question.{key}", self._lang, **values)
+
+    def asked(self) -> str:
+        """How the questions were asked, in a line."""
+        protocol = self._protocol
+        judge = protocol.get("judge")
+        k = protocol.get("retrieval_k")
+        captions = {None: "captions_none", "off": "captions_off"}.get(protocol.get("captions"), "captions_on")
+        trials = int(protocol.get("trials", 1))
+        return self._(
+            "asked",
+            memory=f"{protocol.get('memory', '-')}" + (f" (k {k})" if k else ""),
+            answerer=_answerer(protocol),
+            judge=self._("judged_by", name=judge.get("model")) if judge else self._("no_judge"),
+            captions=self._(captions),
+            trials=self._("single_run") if trials < 3 else self._("trials", count=trials),
+        )
+
+    def head(self) -> list[str]:
+        named = [self._(name) if name.islower() else name for name in self._columns().values()]
+        return [self._("type"), self._("n"), text("status.errored", self._lang), *named]
+
+    def _columns(self) -> dict[str, str]:
+        """The columns in which any type has a value."""
+        rows = self._facts["categories"]
+        return {key: name for key, name in COLUMNS.items() if any(row.get(key) is not None for row in rows)}
+
+    def rows(self) -> list[list[str]]:
+        """A row a type, and one over all questions that have an answer."""
+        columns = self._columns()
+        rows = [
+            [row["type"], str(row["n"]), str(row["errors"]), *(self._cell(row, key) for key in columns)]
+            for row in self._facts["categories"]
+        ]
+        size = (self._body.get("n") or {}).get("f1")
+        if size:
+            values = [value_text(self._body.get(key)) if key != "refused" else "-" for key in columns]
+            rows.append([self._("all"), str(int(size["units"])), str(self._answerable_errors()), *values])
+        return rows
+
+    def _answerable_errors(self) -> int:
+        headline = self._facts["headline"]
+        return int(headline["errors"]) if headline else int(self._facts["errors"])
+
+    @staticmethod
+    def _cell(row: Mapping[str, Any], key: str) -> str:
+        interval = row.get(f"{key}_interval") if key in ("judge_score", "f1") else None
+        return value_text(row.get(key)) + (f" {interval_text(interval)}" if interval else "")
+
+    def lines(self) -> Iterator[str]:
+        """Sentences below the table."""
+        yield from self._headline()
+        yield from self._official()
+        baseline = self._facts["always_refuse"]
+        if baseline:
+            yield self._("always_refuse", figures=_figures(baseline))
+        ceiling = self._facts["ceiling"]
+        if ceiling and ceiling["value"] is not None:
+            yield self._("ceiling", wrong=ceiling["wrong_labels"], n=ceiling["n"], value=value_text(ceiling["value"]))
+            corrected = {name: value for name, value in self._flat("_corrected") if "recall" not in name}
+            if corrected:
+                yield self._("corrected", figures=_figures(corrected))
+        averaged = {name: value for name, value in (self._body.get("task_averaged") or {}).items() if name in COLUMNS}
+        if len(self._facts["categories"]) > 1 and averaged:
+            yield self._("task_averaged", figures=_figures(averaged))
+        arms = self._body.get("f1_by_arm")
+        if arms:
+            lifts = {f"lift over {arm}": value for arm, value in (self._body.get("f1_lift_over") or {}).items()}
+            yield self._("arms", figures=_figures({**arms, **lifts}))
+        yield from self._retrieval()
+
+    def _headline(self) -> Iterator[str]:
+        headline = self._facts["headline"]
+        if headline is None:
+            return
+        yield self._(
+            f"headline_{headline['basis']}",
+            metric=f"qa.{headline['metric']}",
+            value=value_text(headline["measured"]),
+            bound=value_text(headline["errors_as_wrong"]),
+            interval=interval_text(headline["interval"]),
+            n=int(headline["n"]),
+            errors=headline["errors"],
+            clusters=self._facts["clusters"],
+            **({"of": int(headline["n"]) + headline["errors"]} if headline["basis"] == "errors_as_wrong" else {}),
+        )
+
+    def _official(self) -> Iterator[str]:
+        for section, name in (("locomo", "f1_official"), ("longmemeval", "accuracy")):
+            body = self._scope.get(section) or {}
+            if body.get(name) is not None:
+                yield self._(
+                    "official",
+                    name=f"{section}.{name}",
+                    value=value_text(body[name]),
+                    interval=interval_text(body["intervals"].get(name)),
+                    n=int(body["n"][name]["units"]),
+                    scope=self._(f"scope_{section}"),
+                )
+
+    def _retrieval(self) -> Iterator[str]:
+        found = {name: value for name, value in self._flat("@10") if name.startswith(("turn_", "session_"))}
+        if not found:
+            found = dict(self._flat("_recall"))
+        tokens = self._body.get("context_tokens")
+        if found and tokens is not None:
+            yield self._("retrieval", figures=_figures(found), tokens=round(tokens))
+
+    def _flat(self, ending: str) -> Iterator[tuple[str, float]]:
+        for name, value in self._body.items():
+            if name.endswith(ending) and "_corrected@" not in name and isinstance(value, int | float):
+                yield name, value
+
+    def conversations(self) -> tuple[list[str], list[list[str]]]:
+        """Head and rows of the table by conversation; no rows where every question has its own."""
+        names = {"judge_score": "judge", "f1": "F1", "adversarial_accuracy": "refused", "turn_recall": "turn_recall"}
+        own: Mapping[str, Mapping[str, Any]] = self._facts["by_conversation"]
+        kept = {key: name for key, name in names.items() if any(row.get(key) is not None for row in own.values())}
+        head = [
+            *(self._("conversation"), self._("n"), text("status.errored", self._lang)),
+            *(self._(name) if name.islower() else name for name in kept.values()),
+        ]
+        rows = [
+            [name, str(row["n"]), str(row["errors"]), *(value_text(row.get(key)) for key in kept)]
+            for name, row in own.items()
+        ]
+        return head, rows
+
+    def protocol(self) -> list[tuple[str, str]]:
+        """What was fixed of the measurement, flat."""
+        return list(_flattened(self._protocol))
+
+
+def question_sets(report: Mapping[str, Any], lang: str) -> list[QuestionSet]:
+    """The report's sets of questions; none for a report of an older version."""
+    return [
+        QuestionSet(path, scope, lang)
+        for path, scope in report["case_sets"].items()
+        if scope.get("questions") and scope.get("protocol") is not None
+    ]
+
+
+def _answerer(protocol: Mapping[str, Any]) -> str:
+    answer = protocol.get("answer")
+    if not answer:
+        return str(protocol.get("answerer", "-"))
+    return f"{protocol['answerer']} {answer.get('model') or answer.get('provider')} {answer.get('prompt_version')}"
+
+
+def _figures(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value_text(value)}" for name, value in values.items())
+
+
+def _flattened(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{before}{name}.")
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            yield f"{before}{name}", ", ".join(map(str, value)) or "-"
+        else:
+            yield (
+                f"{before}{name}",
+                "-" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value),
+            )
