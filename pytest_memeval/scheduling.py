@@ -35,7 +35,7 @@ def has_conversations(node_ids: Sequence[str]) -> bool:
     return False
 
 
-class _ByConversation(LoadScopeScheduling):  # type: ignore[misc,unused-ignore]
+class _ByConversation(LoadScopeScheduling):  # type: ignore[misc]
     """xdist's scheduling by scope, a conversation being one."""
 
     _scopes: dict[str, str] | None = None
@@ -78,7 +78,7 @@ class Scheduling:
     def schedule(self) -> None:
         first = self._chosen
         if isinstance(first, LoadScheduling) and first.collection is None:
-            items = next(iter(first.node2collection.values()), [])
+            items: list[str] = next(iter(first.node2collection.values()), [])
             if has_conversations(items):
                 chosen = _ByConversation(self._config, self._log)
                 for node in first.nodes:

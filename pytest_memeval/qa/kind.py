@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +32,15 @@ class QAKind(Kind):
 
     def recognizes(self, path: Path, head: bytes) -> bool:
         from pytest_memeval.datasets.recognise import FORMATS, recognise
+        from pytest_memeval.documents.problems import nearest
 
         if path.suffix.lower() == ".json":
             return recognise(path) is not None
         if path.suffix.lower() == ".jsonl":
             return False
         named = _FORMAT.search(head)
-        return named is None or named[1].decode("ascii", "replace") in FORMATS
+        # A format that is nearly one of these is told of by the loader.
+        return named is None or nearest(named[1].decode("ascii", "replace"), FORMATS) is not None
 
     def load(self, path: Path, harness: Harness | None) -> KindSet:
         from pytest_memeval.qa.casefile import load_question_file
@@ -55,7 +58,7 @@ class QAKind(Kind):
         assert case_set.dataset is not None
         return QARun(
             case,
-            setup_for(harness, values, case_set.path),
+            partial(setup_for, harness, values, case_set.path),
             case_set.dataset,
             set_key=str(case_set.path),
             errata=case_set.extra["protocol"]["errata"] is not None,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.datasets.models import Dataset, QAPair, Sample
+from pytest_memeval.engine.protocol import StageError
+from pytest_memeval.judge.chat_judge import ChatJudge
 from pytest_memeval.judge.modes import RULE_MODE, mode_for
 from pytest_memeval.judge.refusal import is_unanswerable
+from pytest_memeval.judge.verdict import JudgeError
 from pytest_memeval.kinds import KindRun
 from pytest_memeval.loops import in_daemon_thread
 from pytest_memeval.qa.answering import ANSWER_STAGE, Answerer, ChatAnswerer, context_text, estimated_tokens
@@ -22,7 +25,7 @@ from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResul
 from pytest_memeval.values import Hit
 
 if TYPE_CHECKING:
-    from pytest_memeval.judge.chat_judge import ChatJudge
+    from pytest_memeval.judge.protocol import Judge
     from pytest_memeval.qa.conversations import Conversation, Conversations
 
 #: Ids of retrieved messages that a record keeps.
@@ -40,7 +43,7 @@ class QASetup:
     conversations: Conversations
     protocol: Mapping[str, Any]
     head: Mapping[str, Any]
-    judge: ChatJudge | None = None
+    judge: Judge | None = None
     arms: tuple[str, ...] = ()
     ranked: bool = True
     adversarial_counts: bool = False
@@ -53,12 +56,29 @@ class QARun(KindRun):
     case: QACase
 
     def __init__(
-        self, case: QACase, setup: QASetup, dataset: Dataset, *, set_key: str, errata: bool, **kw: Any
+        self,
+        case: QACase,
+        make_setup: Callable[[], QASetup],
+        dataset: Dataset,
+        *,
+        set_key: str,
+        errata: bool,
+        **kw: Any,
     ) -> None:
         super().__init__(case, kind="qa", **kw)
-        self._setup, self._dataset, self._set_key, self._errata = setup, dataset, set_key, errata
+        self._make_setup, self._dataset, self._set_key, self._errata = make_setup, dataset, set_key, errata
+        self._made: QASetup | None = None
         self._calls: list[CallRecord] = []
         self._seconds: dict[str, float] = {}
+
+    @property
+    def _setup(self) -> QASetup:
+        if self._made is None:
+            try:
+                self._made = self._make_setup()
+            except ValueError as error:
+                raise StageError(str(error), kind="unsupported") from None
+        return self._made
 
     async def measure(self) -> None:
         pair = self.case.pair
@@ -155,7 +175,7 @@ class QARun(KindRun):
         if mode == RULE_MODE:
             return replace(found, judged=float(is_unanswerable(found.answer)))
         started = time.perf_counter()
-        own = judge.recording(self._calls, f"{self.label}/judge/")
+        own = judge.recording(self._calls, f"{self.label}/judge/") if isinstance(judge, ChatJudge) else judge
         judged = await self._verdict(own, pair, pair.answer, found.answer, mode)
         corrected = judged
         if pair.corrected_answer is not None:
@@ -163,12 +183,12 @@ class QARun(KindRun):
         self._seconds["judge"] = time.perf_counter() - started
         return replace(found, judged=judged, judged_corrected=corrected)
 
-    async def _verdict(self, judge: ChatJudge, pair: QAPair, truth: str, answer: str, mode: Any) -> float | None:
+    async def _verdict(self, judge: Judge, pair: QAPair, truth: str, answer: str, mode: Any) -> float | None:
         """The judge's score; a judge that cannot tell is an error of the score alone, and the other figures stay."""
-        from pytest_memeval.judge.verdict import JudgeError
-
         try:
-            verdict = await judge.judge(pair.question, truth, answer, mode, question_date=pair.question_date or None)
+            # Only the package's own judge knows of a question's date; a project's has the protocol's four places.
+            dated = {"question_date": pair.question_date or None} if isinstance(judge, ChatJudge) else {}
+            verdict = await judge.judge(pair.question, truth, answer, mode, **dated)
         except JudgeError as error:
             if not any(known.kind == error.kind for known in self.errors):
                 self.errors.append(CaseError("qa", error.kind, f"the judge gave no verdict: {error}"))
@@ -192,7 +212,7 @@ class QARun(KindRun):
         return replace(result, timings={**result.timings, **self._seconds})
 
     def meta(self, set_path: str) -> Mapping[str, Any]:
-        return {**self._setup.head, "protocol": dict(self._setup.protocol)}
+        return {} if self._made is None else {**self._made.head, "protocol": dict(self._made.protocol)}
 
 
 _JUDGED = ("accuracy", "accuracy_by_type", "abstention_accuracy")

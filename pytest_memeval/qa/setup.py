@@ -137,13 +137,13 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
         alone = kind == "object" and not getattr(target, "concurrent", False)
         ranked = name not in ("full-context", "recent", "null")
     answerer = _answerer(harness, values["memeval_llm"])
-    judge = _judge(harness, values["memeval_judge"])
+    judge = values["memeval_judge"]
     protocol = {
         "memory": name,
         "retrieval_k": settings.retrieval_k if name in ("bm25", "vector", "recent") else None,
         "answerer": answerer.name,
         "answer": answer_protocol(answerer),
-        "judge": None if judge is None else judge.identity(),
+        "judge": judge_identity(judge),
         "arms": list(arms_of(settings)),
         "adversarial_in_headline": bool(settings.adversarial_in_headline),
         "trials": 1,
@@ -153,7 +153,7 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
         answerer=answerer,
         conversations=Conversations(make, alone=alone),
         protocol=protocol,
-        head=_head(kind, target, answerer),
+        head=_head(kind, target, answerer, judge),
         judge=judge,
         arms=arms_of(settings),
         ranked=ranked,
@@ -177,13 +177,13 @@ def _answerer(harness: Harness, llm: Any) -> Answerer:
     return ChatAnswerer(llm, prompts)
 
 
-def _judge(harness: Harness, model: Any) -> Any:
-    if model is None:
+def judge_identity(judge: Any) -> dict[str, Any] | None:
+    """What a judge's verdicts depend on besides what is judged; its name where it does not say, ``None`` for none."""
+    if judge is None:
         return None
-    from pytest_memeval.assets.prompts import JUDGE_STAGES
-    from pytest_memeval.judge.chat_judge import ChatJudge
-
-    return ChatJudge(model, prompts=harness.prompt_store().resolve(harness.settings.prompt_version, JUDGE_STAGES))
+    if callable(getattr(judge, "identity", None)):
+        return dict(judge.identity())
+    return {"model": str(getattr(judge, "name", type(judge).__name__))}
 
 
 def answer_protocol(answerer: Answerer) -> dict[str, Any] | None:
@@ -194,7 +194,7 @@ def answer_protocol(answerer: Answerer) -> dict[str, Any] | None:
     return {"provider": getattr(llm, "name", None), "model": getattr(llm, "model", None), **answerer.protocol}
 
 
-def _head(kind: str, target: Any, answerer: Answerer) -> dict[str, Any]:
+def _head(kind: str, target: Any, answerer: Answerer, judge: Any) -> dict[str, Any]:
     """What the head of the report says: the engine where one is asked, the model where one answers."""
     from pytest_memeval.recording import model_name
 
@@ -211,4 +211,6 @@ def _head(kind: str, target: Any, answerer: Answerer) -> dict[str, Any]:
             "name": getattr(llm, "model", None),
             "endpoint": getattr(llm, "endpoint", None),
         }
+    if judge is not None:
+        head["judge"] = judge_identity(judge)
     return head

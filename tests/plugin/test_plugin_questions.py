@@ -1,0 +1,494 @@
+"""Questions as tests: LoCoMo and LongMemEval files, sets of one's own, memories of every make."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from chat_project import ChatProject
+from dataset_samples import locomo_record, longmemeval_record
+from plugin_project import MODES, Project, stable
+
+#: Notes in a file what is done with it, and does it wrong on request.
+MEMORY = """
+import os
+from pathlib import Path
+from pytest_memeval.qa import BaseMemory
+from pytest_memeval.values import Hit
+
+
+def note(text):
+    with open("diary.txt", "a", encoding="utf-8") as file:
+        file.write(f"{os.getpid()} {text}\\n")
+
+
+class Diary(BaseMemory):
+    name = "diary"
+
+    def __init__(self):
+        self.messages = []
+
+    def ingest(self, message):
+        if os.environ.get("DIARY_BREAKS") and message.content == os.environ["DIARY_BREAKS"]:
+            raise RuntimeError("no ink")
+        if not self.messages:
+            note(f"read {message.content}")
+        self.messages.append(message)
+
+    def retrieve(self, query):
+        if "boat" in query and os.environ.get("DIARY_SINKS"):
+            raise RuntimeError("sank")
+        return [Hit(m.id, 1.0, f"{m.name}: {m.content}", (m.id,)) for m in self.messages]
+
+    def reset(self):
+        self.messages = []
+
+
+class Engine:
+    name = "shelf"
+    version = "7"
+    concurrent = os.environ.get("SHELF_CONCURRENT") == "1"
+
+    def __init__(self):
+        self.shelf = []
+
+    def reset(self, ctx):
+        self.shelf = []
+        note("reset")
+
+    def ingest_session(self, messages, ctx):
+        note(f"session {ctx.case_id} {len(messages)}")
+        self.shelf += messages
+
+    async def retrieve(self, query, ctx):
+        return [{"id": m.id, "content": m.content, "source_ids": [m.id]} for m in self.shelf]
+
+
+SHARED = Diary()
+"""
+
+
+@pytest.fixture
+def questions(project: Project) -> Project:
+    project.pytester.makepyfile(diary=MEMORY)
+    (project.path / "conftest.py").write_text("", encoding="utf-8")
+    return project
+
+
+def put(project: Project, name: str, data: Any) -> Path:
+    return project.write(name, json.dumps(data, ensure_ascii=False, indent=1))
+
+
+def locomo(project: Project, *names: str) -> None:
+    records = [locomo_record(name) for name in names]
+    for number, record in enumerate(records):
+        record["conversation"]["session_1"][0]["text"] = f"I adopted a cat called Miso{number}."
+    put(project, "locomo.json", records)
+
+
+def diary(project: Project) -> list[str]:
+    return [line.partition(" ")[2] for line in (project.path / "diary.txt").read_text("utf-8").splitlines()]
+
+
+@MODES
+def test_locomo_becomes_tests(questions: Project, mode: tuple[str, ...]) -> None:
+    locomo(questions, "conv-1", "conv-2")
+    result = questions.run("locomo.json", "-v", *mode)
+    result.assert_outcomes(passed=12)
+    report = questions.report()
+    assert [entry["node_id"] for entry in report["per_case"]][:2] == [
+        "locomo.json::conv-1::q0",
+        "locomo.json::conv-1::q1",
+    ]
+    entry = report["per_case"][3]
+    assert entry["cluster"] == "conv-1"
+    assert entry["tags"] == ["single_hop"]
+    assert (
+        '"question": "What colour'
+        in (questions.path / "locomo.json").read_text("utf-8").splitlines()[entry["line"] - 1]
+    )
+    assert report["qa"]["n"]["f1"] == {"units": 10, "cases": 10, "clusters": 2}
+    assert report["locomo"]["n"]["f1_official"]["units"] == 12
+    assert report["qa"]["counts"]["scored"] == 12
+    scope = report["case_sets"]["locomo.json"]
+    assert scope["kind"] == "qa"
+    protocol = scope["protocol"]
+    assert (protocol["memory"], protocol["answerer"], protocol["judge"], protocol["captions"]) == (
+        "bm25",
+        "extractive",
+        None,
+        "as text",
+    )
+    assert protocol["sha256"] == report["case_sets"]["locomo.json"]["protocol"]["sha256"]
+    assert protocol["repairs"]["answer_not_text"] == 2
+    facts = scope["questions"]
+    assert facts["headline"]["metric"] == "f1"
+    assert facts["headline"]["basis"] == "measured"
+    assert facts["always_refuse"] == {"qa.adversarial_accuracy": 1.0, "locomo.f1_official": pytest.approx(2 / 12)}
+    assert {row["type"]: row["n"] for row in facts["categories"]} == {
+        "single_hop": 4,
+        "multi_hop": 2,
+        "temporal": 2,
+        "open_domain": 2,
+        "adversarial": 2,
+    }
+    assert facts["by_conversation"]["conv-2"]["n"] == 6
+    assert set(report["timings"]["questions"]) == {"ingest", "search", "answer"}
+    assert report["timings"]["questions"]["ingest"]["n"] == 2
+    result.stdout.fnmatch_lines(["*memory bm25 (k 10), answerer extractive, no judge*single run*"])
+
+
+def test_serial_parallel_and_shuffled_runs_report_the_same(questions: Project) -> None:
+    locomo(questions, "a", "b", "c")
+    questions.run("locomo.json", "--memeval-concurrency", "1")
+    serial = stable(questions.report())
+    questions.run("locomo.json", "-n", "2")
+    assert stable(questions.report()) == serial
+    questions.write(
+        "conftest.py",
+        """
+        import random
+
+        def pytest_collection_modifyitems(items):
+            random.Random(3).shuffle(items)
+        """,
+    )
+    questions.run("locomo.json")
+    assert stable(questions.report()) == serial
+
+
+@MODES
+def test_a_conversation_is_read_once_and_alone(questions: Project, mode: tuple[str, ...]) -> None:
+    locomo(questions, "a", "b", "c")
+    questions.run("locomo.json", "--memeval-memory", "diary:Diary", *mode).assert_outcomes(passed=18)
+    read = [line for line in diary(questions) if line.startswith("read")]
+    assert sorted(read) == [f"read I adopted a cat called Miso{n}." for n in range(3)]
+    assert questions.report()["case_sets"]["locomo.json"]["protocol"]["memory"] == "diary"
+    # Whatever a conversation's questions were given was its own.
+    answers = {entry["cluster"]: entry["outputs"]["qa"] for entry in questions.report()["per_case"]}
+    assert all(output["sources_in_all"] == 4 for output in answers.values())
+
+
+@pytest.mark.parametrize("target", ["diary:SHARED", "diary:Engine"])
+def test_a_memory_for_one_conversation_at_a_time(questions: Project, target: str) -> None:
+    locomo(questions, "a", "b")
+    questions.run("locomo.json", "--memeval-memory", target, "--memeval-concurrency", "8").assert_outcomes(passed=12)
+    entries = questions.report()["per_case"]
+    # Never the other conversation's messages, which have the same ids.
+    assert {entry["outputs"]["qa"]["sources_in_all"] for entry in entries} == {4}
+    said = diary(questions)
+    assert sum(line.startswith(("read", "session a", "session b")) for line in said) == (2 if "SHARED" in target else 4)
+
+
+@MODES
+def test_an_engine_that_can_answer_is_the_memory(questions: Project, mode: tuple[str, ...]) -> None:
+    locomo(questions, "a", "b")
+    questions.run("locomo.json", "--memeval-engine", "diary:Engine", *mode).assert_outcomes(passed=12)
+    report = questions.report()
+    assert report["engine"] == {"name": "shelf", "version": "7"}
+    assert report["case_sets"]["locomo.json"]["protocol"]["memory"] == "shelf"
+    assert diary(questions).count("reset") == 2
+    questions.run("locomo.json", "--memeval-engine", "diary:Engine", "--memeval-memory", "bm25")
+    assert questions.report()["case_sets"]["locomo.json"]["protocol"]["memory"] == "bm25"
+
+
+@MODES
+def test_a_failed_ingestion_errors_all_its_questions(
+    questions: Project, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("DIARY_BREAKS", "I adopted a cat called Miso1.")
+    locomo(questions, "a", "b")
+    result = questions.run("locomo.json", "--memeval-memory", "diary:Diary", *mode)
+    result.assert_outcomes(passed=6, errors=6)
+    report = questions.report()
+    errors = {entry["cluster"]: entry["error"] for entry in report["per_case"] if entry["error"]}
+    assert list(errors) == ["b"]
+    assert errors["b"]["kind"] == "ingest_failed"
+    assert "no ink" in errors["b"]["message"]
+    assert diary(questions).count("read I adopted a cat called Miso1.") == 0
+    section = report["qa"]
+    assert section["counts"]["errored"] == 6
+    assert section["n"]["f1"]["units"] == 5
+    assert section["errors_as_wrong"]["f1"] == pytest.approx(section["f1"] / 2)
+    headline = report["case_sets"]["locomo.json"]["questions"]["headline"]
+    assert (headline["basis"], headline["errors"]) == ("errors_as_wrong", 5)
+    assert headline["value"] == section["errors_as_wrong"]["f1"]
+    result.stdout.fnmatch_lines(["*errors counted as wrong, since 5 of 10 questions could not be measured*"])
+
+
+def test_a_failed_question_leaves_the_others(questions: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIARY_SINKS", "1")
+    locomo(questions, "a")
+    questions.run("locomo.json", "--memeval-memory", "diary:Diary").assert_outcomes(passed=5, errors=1)
+    assert questions.report()["locomo"]["n"]["f1_official"]["units"] == 5
+    assert questions.report()["locomo"]["errors_as_wrong"]["f1_official"] == pytest.approx(
+        questions.report()["locomo"]["f1_official"] * 5 / 6
+    )
+
+
+def test_longmemeval_has_a_test_a_question(questions: Project) -> None:
+    rows = [
+        longmemeval_record("q1"),
+        longmemeval_record("q2_abs", kind="multi-session", question="Where is my dog's key?"),
+        longmemeval_record("q3", kind="temporal-reasoning", answer=3),
+    ]
+    put(questions, "lme.json", rows)
+    result = questions.run("lme.json", "-v")
+    result.assert_outcomes(passed=3)
+    report = questions.report()
+    assert [entry["node_id"] for entry in report["per_case"]] == ["lme.json::q1", "lme.json::q2_abs", "lme.json::q3"]
+    assert report["longmemeval"]["recall_any@1"] == 1.0
+    assert report["longmemeval"]["n"]["ndcg_any@5"]["cases"] == 2
+    assert report["qa"]["n"]["abstention_accuracy"]["units"] == 1
+    # Without a judge there is no accuracy, and none is made up.
+    assert "accuracy" not in report["longmemeval"]
+    assert report["locomo"] is None
+    lines = (questions.path / "out" / "hypotheses.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["question_id"] for line in lines] == ["q1", "q2_abs", "q3"]
+    assert json.loads(lines[0])["hypothesis"] == "My spare key lies under the fern."
+    assert not (questions.path / "out" / "locomo_predictions.json").exists()
+
+
+def test_predictions_in_locomo_s_format(questions: Project) -> None:
+    locomo(questions, "a", "b")
+    questions.run("locomo.json")
+    samples = json.loads((questions.path / "out" / "locomo_predictions.json").read_text("utf-8"))
+    assert [sample["sample_id"] for sample in samples] == ["a", "b"]
+    question = samples[0]["qa"][3]
+    assert question["question"] == "What colour is Ben's boat?"
+    assert (question["answer"], question["evidence"], question["category"]) == ("red", ["D1:2", "D"], 4)
+    assert question["memeval_prediction"]
+    assert "D1:2" in question["memeval_prediction_context"]
+    assert "answer" not in samples[0]["qa"][4]
+    assert samples[0]["qa"][4]["adversarial_answer"] == "Leeds"
+
+
+def test_a_yaml_file_names_a_part_of_a_data_set(questions: Project) -> None:
+    locomo(questions, "a", "b")
+    put(
+        questions,
+        "fixes.json",
+        {"entries": [{"sample_id": "a", "qa_index": 3, "error_type": "WRONG", "corrected_answer": "dark red"}]},
+    )
+    questions.write(
+        "part.memeval.yaml",
+        """
+        meta: {gates: ["P0 qa.f1 >= 0.01", "P1 locomo.f1_official_by_category.4 >= 0.0"]}
+        dataset:
+          format: locomo
+          path: locomo.json
+          limit: 5
+          categories: [single_hop, 1]
+          errata: fixes.json
+          captions: off
+        """,
+    )
+    result = questions.run("part.memeval.yaml")
+    result.assert_outcomes(passed=5)
+    report = questions.report()
+    ids = [entry["case_id"] for entry in report["per_case"]]
+    assert ids == ["a::q0", "a::q3", "a::q5", "b::q0", "b::q3"]
+    assert [gate["status"] for gate in report["gates"]] == ["passed", "passed"]
+    scope = report["case_sets"]["part.memeval.yaml"]
+    assert scope["protocol"]["captions"] == "off"
+    assert scope["protocol"]["errata"]["file"] == "fixes.json"
+    assert scope["questions"]["ceiling"] == {"n": 5, "wrong_labels": 1, "value": 0.8}
+    assert {"f1_corrected", "exact_match_corrected"} <= report["qa"].keys()
+    assert "f1_official_corrected" in report["locomo"]
+    result.stdout.fnmatch_lines(["*captions off*", "*1 of 5 published answers are wrong*"])
+
+
+OWN = """
+kind: qa
+meta: {timezone: Asia/Shanghai}
+cases:
+  - case_id: trip
+    conversation: |
+      [msg#1] 2026-01-01T10:00:00 user:
+        I fly to Oslo on Monday.
+      [msg#2] 2026-01-01T10:01:00 assistant: Have a good flight!
+    questions:
+      - {id: q1, question: Where do I fly to?, answer: Oslo, evidence: [msg_1], expect: {qa.f1: ">= 0.2"}}
+      - {id: q2, question: Which hotel did I book?, type: adversarial}
+  - case_id: 搬家
+    sessions:
+      - id: s1
+        time: 2026-01-02T10:00:00
+        conversation: [{id: a, role: user, content: 我上周搬到了深圳。}]
+    questions:
+      - {id: q1, question: 我搬到了哪里？, answer: 深圳, type: knowledge_update, evidence: [s1_a]}
+"""
+
+
+@MODES
+def test_a_set_of_one_s_own(questions: Project, mode: tuple[str, ...]) -> None:
+    questions.write("own.memeval.yaml", OWN)
+    questions.run("own.memeval.yaml", *mode).assert_outcomes(passed=3)
+    report = questions.report()
+    entries = {entry["case_id"]: entry for entry in report["per_case"]}
+    assert list(entries) == ["trip::q1", "trip::q2", "搬家::q1"]
+    assert entries["搬家::q1"]["outputs"]["qa"]["answer"] == "我上周搬到了深圳。"
+    assert entries["trip::q1"]["line"] == 11
+    assert report["qa"]["n"]["adversarial_accuracy"]["units"] == 1
+    assert report["qa"]["turn_recall@1"] == 1.0
+
+
+def test_a_missed_threshold_fails_the_question(questions: Project) -> None:
+    questions.write("own.memeval.yaml", OWN.replace(">= 0.2", ">= 0.9"))
+    result = questions.run("own.memeval.yaml")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*own.memeval.yaml:11: [[]expect[]]*qa.f1*"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (OWN.replace("[msg_1]", "[msg_9]"), "no message 'msg_9' in this case; did you mean 'msg_1'?"),
+        (OWN.replace("id: q2", "id: q1"), "duplicate question id 'q1'"),
+        (OWN.replace("type: adversarial", "type: adverserial"), "did you mean 'adversarial'?"),
+        (OWN.replace("questions:", "qestions:", 1), "unknown key 'qestions' in a case; did you mean 'questions'?"),
+        (OWN.replace("qa.f1:", "qq.f1:"), "unknown section 'qq'"),
+        (OWN.replace("Asia/Shanghai", "Asia/Shangai"), "did you mean 'Asia/Shanghai'?"),
+        (OWN.replace("id: q2", 'id: "q::2"'), "contains '::'"),
+        ("kind: qa\n", "needs 'cases' or a 'dataset'"),
+        ("dataset: {format: locomo, path: gone.json}\n", "gone.json"),
+        ("dataset: {format: lokomo, path: locomo.json}\n", "did you mean 'locomo'?"),
+        ("dataset: {path: locomo.json, categories: [7]}\n", "unknown category '7'"),
+        ("dataset: {path: locomo.json, pathh: x}\n", "unknown key 'pathh' in dataset"),
+        ("dataset: {path: locomo.json, errata: gone.json}\n", "gone.json"),
+        ("dataset: {path: locomo.json, limit: 0}\n", "must be at least 1"),
+    ],
+)
+def test_a_bad_file_is_one_collection_error(questions: Project, text: str, words: str) -> None:
+    locomo(questions, "a")
+    questions.write("bad.memeval.yaml", text)
+    result = questions.run("bad.memeval.yaml")
+    assert result.ret == 2
+    assert words in result.stdout.str()
+    assert "bad.memeval.yaml:" in result.stdout.str()
+
+
+def test_a_bad_data_file_names_place_and_value(questions: Project) -> None:
+    record = locomo_record("a")
+    record["conversation"]["session_1_date_time"] = "soon"
+    put(questions, "locomo.json", [record])
+    result = questions.run("locomo.json")
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["*locomo.json: a session_1: not a time: 'soon'*"])
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (("--memeval-memory", "bm52"), "unknown memory 'bm52'; did you mean 'bm25'?"),
+        (("--memeval-arms", "no-memory,fullcontext"), "unknown arm 'fullcontext'; did you mean 'full-context'?"),
+        (("--memeval-retrieval-k", "0"), "at least 1 is needed, not 0"),
+        (("--memeval-answerer", "chatty"), "--memeval-answerer"),
+    ],
+)
+def test_bad_options_end_the_run_before_it_starts(questions: Project, option: tuple[str, ...], words: str) -> None:
+    locomo(questions, "a")
+    result = questions.run("locomo.json", *option)
+    assert result.ret == 4
+    assert words in result.stderr.str()
+
+
+def test_an_engine_without_the_stage_is_told(questions: Project) -> None:
+    locomo(questions, "a")
+    result = questions.run("locomo.json", "--memeval-engine", "line_engine:LineEngine", "--memeval-memory", "engine")
+    result.assert_outcomes(errors=6)
+    result.stdout.fnmatch_lines(["*engine lines does not support stage qa*"])
+
+
+def test_only_files_that_are_named_are_looked_at(questions: Project) -> None:
+    locomo(questions, "a")
+    questions.write("test_x.py", "def test_x(): pass\n")
+    questions.run().assert_outcomes(passed=1)
+    put(questions, "other.json", {"name": "package"})
+    assert questions.run("other.json").ret != 0
+
+
+def test_stages_leave_questions_out(questions: Project) -> None:
+    locomo(questions, "a")
+    questions.run("locomo.json", "--memeval-stages", "l1").assert_outcomes(skipped=6)
+    questions.run("locomo.json", "--memeval-stages", "qa").assert_outcomes(passed=6)
+
+
+def test_types_are_marks(questions: Project) -> None:
+    locomo(questions, "a")
+    questions.run("locomo.json", "--strict-markers", "-m", "adversarial or temporal").assert_outcomes(
+        passed=2, deselected=4
+    )
+
+
+def test_arms_are_asked_too(questions: Project) -> None:
+    locomo(questions, "a", "b")
+    result = questions.run("locomo.json", "--memeval-arms", "full-context,no-memory")
+    section = questions.report()["qa"]
+    assert set(section["f1_by_arm"]) == set(section["f1_lift_over"]) == {"full_context", "no_memory"}
+    assert section["f1_lift_over"]["no_memory"] == pytest.approx(section["f1"] - section["f1_by_arm"]["no_memory"])
+    result.stdout.fnmatch_lines(["*F1 of other arms: *"])
+
+
+def test_the_summary_in_chinese(questions: Project) -> None:
+    locomo(questions, "a")
+    result = questions.run("locomo.json", "--memeval-lang", "zh")
+    result.stdout.fnmatch_lines(["*记忆 bm25*无裁判*单次运行*", "*主指标：qa.f1*"])
+    page = (questions.path / "out" / "report.md").read_text("utf-8")
+    assert "测量协议" in page
+    assert "按对话" in page
+
+
+def answers(request: Any) -> str:
+    """A model that reads the context, and a judge that looks for the truth in the answer."""
+    if "<context>" in request.prompt and "Question:" in request.prompt and "truth" not in request.prompt.lower():
+        return "red" if "boat" in request.prompt.partition("Question:")[2] else "No information available"
+    return json.dumps({"reason": "because", "score": 1.0, "verdict": "correct"})
+
+
+@pytest.fixture
+def asked(chat: ChatProject, monkeypatch: pytest.MonkeyPatch) -> ChatProject:
+    monkeypatch.setenv("MEMEVAL_API_KEY", "sk-test-key-1234567890")
+    chat.server.script = answers
+    locomo(chat, "a")
+    return chat
+
+
+def test_a_chat_model_answers_and_a_judge_judges(asked: ChatProject) -> None:
+    result = asked.chat("locomo.json", "--memeval-answerer", "chat", "--memeval-judge-model", "judge-1")
+    result.assert_outcomes(passed=6)
+    report = asked.report()
+    entries = {entry["case_id"]: entry for entry in report["per_case"]}
+    assert entries["a::q3"]["outputs"]["qa"]["answer"] == "red"
+    assert report["qa"]["judge_score"] == 1.0
+    assert report["qa"]["n"]["judge_score"]["units"] == 5
+    # By rule, without a call: the refusal is right.
+    assert report["qa"]["judge_score_by_type"]["adversarial"] == 1.0
+    protocol = report["case_sets"]["locomo.json"]["protocol"]
+    assert protocol["answer"]["model"] == "gpt-4o-mini"
+    assert protocol["answer"]["prompt_version"] == "v001"
+    assert protocol["judge"]["model"] == "judge-1"
+    assert report["usage"]["by_stage"]["qa_answer"]["calls"] == 6
+    assert sum(n["calls"] for name, n in report["usage"]["by_stage"].items() if name.startswith("judge_")) == 5
+    sent = asked.server.count
+    asked.chat("locomo.json", "--memeval-answerer", "chat", "--memeval-judge-model", "judge-1")
+    assert asked.server.count == sent
+
+
+def test_a_judge_that_cannot_tell_is_an_error_of_the_score_alone(asked: ChatProject) -> None:
+    asked.server.script = lambda request: "hm, hard to say" if "boat" in request.prompt else answers(request)
+    result = asked.chat("locomo.json", "--memeval-judge-model", "judge-1")
+    result.assert_outcomes(passed=5, errors=1)
+    section = asked.report()["qa"]
+    assert section["n"]["judge_score"]["units"] == 4
+    assert section["n"]["f1"]["units"] == 5
+    assert section["metric_errors"]["judge_score"] == 1
+    assert section["errors_as_wrong"]["judge_score"] == pytest.approx(4 / 5)
+    headline = asked.report()["case_sets"]["locomo.json"]["questions"]["headline"]
+    assert (headline["metric"], headline["basis"], headline["value"]) == ("judge_score", "errors_as_wrong", 0.8)
