@@ -25,6 +25,8 @@ from pytest_memeval.report.numbers import number_text, value_text
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
 
 PASSED, MISSED, UNMEASURED, NOT_APPLICABLE = "passed", "missed", "unmeasured", "not_applicable"
+#: Sections whose figures named ``judge…`` are a judge's verdicts.
+JUDGED_SECTIONS = ("qa", "locomo", "longmemeval")
 #: A gate's status over several scopes is the first of these that any scope has.
 WORST_FIRST: tuple[str, ...] = (MISSED, UNMEASURED, PASSED, NOT_APPLICABLE)
 
@@ -252,7 +254,7 @@ class _Scope:
         if lost:
             return _Finding(UNMEASURED, "not_finite", {"cases": lost, "metric": str(path)})
         controls = (self._run.judge or {}).get("controls") or {}
-        if path.name.startswith("judge") and controls.get("trustworthy") is False:
+        if path.section in JUDGED_SECTIONS and path.name.startswith("judge") and controls.get("trustworthy") is False:
             # The verdicts are there, but whoever gave them takes wrong answers for right ones, or the reverse.
             lows = {
                 name: value_text(((controls.get(name) or {}).get("interval") or [0.0])[0])

@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 from report_samples import SET, case, errored_case, full_case, ratio_record, run_info, set_info
 
 from pytest_memeval.gates import (
+    UNMEASURED,
     GateResult,
+    _Scope,
     evaluate_gates,
     p0_status,
     passed_p0,
     scope_gates,
 )
 from pytest_memeval.metrics.catalog import DEFAULT_DISTILL_GATES
-from pytest_memeval.metrics.thresholds import ThresholdError
+from pytest_memeval.metrics.thresholds import MetricPath, ThresholdError
 from pytest_memeval.report.json_report import dumps
 
 RECALL = "P0 l1.memory_recall >= 0.8"
@@ -312,3 +314,17 @@ def test_the_stages_that_the_pipelines_injection_builds_on_need_not_be_selected_
     records = [inject_case("a", l1="ran", l15="ran")]
     run = run_info(stages=("inject",))
     assert only(records, COVERAGE, run=run, truth_counts={"inject": 1}).status == "passed"
+
+
+@pytest.mark.parametrize(
+    ("section", "trustworthy", "status"),
+    [("qa", False, UNMEASURED), ("qa", True, None), ("qa", None, None), ("metrics", False, None)],
+)
+def test_a_judge_that_cannot_be_trusted_voids_gates_on_its_scores(section, trustworthy, status):
+    rate = {"value": 0.9, "interval": [0.715, 0.97]}
+    controls = {"trustworthy": trustworthy, "sensitivity": rate, "specificity": {"interval": [0.9, 1.0]}, "least": 0.8}
+    run = run_info(judge={"model": "j", "controls": controls})
+    found = _Scope(run, scope(), (), {})._measured(MetricPath(section, "judge_score"), (), {}, 0.9)
+    assert (found.status if found else None) == status
+    if found:
+        assert found.values == {"sensitivity": "0.715", "specificity": "0.900", "least": "0.800"}

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.judge.controls import RIGHT, WRONG, Control, ControlSet
+from pytest_memeval.judge.controls import RIGHT, WRONG, Control, ControlQuestion, ControlSet, make_controls
 from pytest_memeval.judge.verdict import RIGHT_FROM, JudgeError
+from pytest_memeval.llm.sync import run_sync
 from pytest_memeval.metrics.distributions import wilson
 
 if TYPE_CHECKING:
@@ -134,6 +135,15 @@ class Trust:
             row["judged"] += outcome.accepted is not None
             row["as_expected"] += outcome.accepted is (control.kind == RIGHT)
         return {name: dict(sorted(found[name].items())) for name in sorted(found)}
+
+
+def check_judge(
+    judge: ChatJudge, questions: Sequence[ControlQuestion], wanted: int, *, seed: int = 0, concurrency: int = 8
+) -> Trust:
+    """Make ``wanted`` right and wrong controls of these questions and ask the judge about them; blocks. ``to_json`` of
+    the result is what a report holds as ``judge.controls``. Without a question that gives any, nothing is asked."""
+    controls = make_controls(questions, wanted, seed=seed)
+    return trust_of(controls, run_sync(ask_controls(judge, controls.controls, concurrency=concurrency)))
 
 
 def trust_of(controls: ControlSet, outcomes: Sequence[ControlOutcome]) -> Trust:

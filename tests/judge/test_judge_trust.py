@@ -15,7 +15,7 @@ from judge_rig import asked, chat_model, fair_judge
 
 from pytest_memeval.judge.chat_judge import ChatJudge
 from pytest_memeval.judge.controls import RIGHT, WRONG, Control, ControlQuestion, make_controls
-from pytest_memeval.judge.trust import ControlOutcome, Trust, ask_controls, corrected_accuracy, trust_of
+from pytest_memeval.judge.trust import ControlOutcome, Trust, ask_controls, check_judge, corrected_accuracy, trust_of
 from pytest_memeval.metrics.distributions import wilson
 
 
@@ -179,3 +179,11 @@ def test_judge_errors_are_counted_and_are_no_verdicts(chat_server: ChatServer) -
     assert found.sensitivity["errors"] == found.specificity["errors"] == 1
     assert found.sensitivity["n"] == 59
     assert found.sensitivity["value"] == 1.0
+
+
+def test_checking_in_one_call(chat_server: ChatServer) -> None:
+    chat_server.script = fair_judge
+    found = check_judge(ChatJudge(chat_model(chat_server)), ROWS, 20)
+    assert (found.trustworthy, found.wanted, found.sensitivity["n"]) == (True, 20, 20)
+    assert check_judge(ChatJudge(chat_model(chat_server)), [], 20).trustworthy is None
+    assert chat_server.count == 40
