@@ -87,8 +87,10 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("folder", nargs="?", type=Path, default=Path("prompts"))
     init.set_defaults(command=_init)
 
+    from pytest_memeval.cli_bisect import add_bisect_command
     from pytest_memeval.cli_cache import add_cache_commands
     from pytest_memeval.cli_compare import add_compare_command
+    from pytest_memeval.cli_history import add_history_command
     from pytest_memeval.cli_judge import add_judge_commands
     from pytest_memeval.cli_labels import add_label_commands
     from pytest_memeval.cli_merge import add_merge_command
@@ -99,6 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     add_cache_commands(commands)
     add_compare_command(commands)
     add_judge_commands(commands)
+    add_history_command(commands)
+    add_bisect_command(commands)
     add_label_commands(commands)
     add_merge_command(commands)
     add_power_command(commands)

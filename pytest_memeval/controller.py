@@ -24,6 +24,7 @@ from pytest_memeval.plugin import (
 )
 
 if TYPE_CHECKING:
+    from pytest_memeval.baseline import Baseline
     from pytest_memeval.budget import Budget
     from pytest_memeval.crashes import Crashes
     from pytest_memeval.recorder import Recorder
@@ -55,6 +56,8 @@ class Controller:
         self._only_lost = False
         #: xdist's name of this run, empty without it.
         self._run_uid = ""
+        #: What the run is compared with.
+        self.baseline: Baseline | None = None
         #: What the run may cost, where there is a limit.
         self.budget: Budget | None = None
 
@@ -63,7 +66,7 @@ class Controller:
         if self._recorder is None:
             from pytest_memeval.recorder import Recorder
 
-            self._recorder = Recorder(settings_of(self.config))
+            self._recorder = Recorder(settings_of(self.config), baseline=self.baseline)
             if RESUME_FROM in self.config.stash:
                 self._recorder.go_on_with(self.config.stash[RESUME_FROM])
         return self._recorder
@@ -318,6 +321,7 @@ class Controller:
                 verbosity=self.config.get_verbosity(),
                 folder=None if recorder.folder is None else _shown(recorder.folder, recorder.base),
                 decides_exit=self._decides_exit,
+                middle=recorder.comparison_lines(),
             )
             if recorder.report is not None
             else []

@@ -6,7 +6,7 @@ A gate is ``passed``, ``missed``, ``unmeasured`` (there should be a value, but n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,22 @@ _LABEL_OF: Mapping[str, str] = {
     "l1.priority_mae": "priority",
     "l1.priority_within_10": "priority",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far a metric is from the baseline's in one scope, over the cases that both measured (``n``). Without a
+    ``value``, ``reason_id`` and ``reason_values`` say why."""
+
+    value: float | None
+    interval: tuple[float, float] | None = None
+    n: Mapping[str, float] | None = None
+    reason_id: str = "no_difference"
+    reason_values: Mapping[str, Any] | None = None
+
+
+#: Scope and metric → its difference from the baseline.
+Differences = Callable[[str, MetricPath], Difference]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +131,12 @@ def evaluate_gates(
     records: Iterable[CaseResult],
     *,
     aggregates: Mapping[str, Mapping[str, Any]] | None = None,
+    differences: Differences | None = None,
 ) -> list[GateResult]:
     """Every gate of every scope, in the scopes' order and P0 first; none when gates are switched off.
 
     ``aggregates`` (scope path → what :func:`aggregate_sections` gives over its cases) saves computing them again.
+    ``differences`` is where gates on a difference take theirs from; without it (no baseline) they do not apply.
     """
     if not run.gates_enabled:
         return []
@@ -135,7 +153,7 @@ def evaluate_gates(
         sections = aggregates.get(scope.path) if aggregates is not None else None
         if sections is None:
             sections = aggregate_sections(own)
-        evaluator = _Scope(run, scope, own, sections, elsewhere - set(sections_of(scope.kind)))
+        evaluator = _Scope(run, scope, own, sections, elsewhere - set(sections_of(scope.kind)), differences)
         results += sorted((evaluator.evaluate(gate) for gate in gates), key=lambda result: result.level)
     return results
 
@@ -157,13 +175,17 @@ class _Scope:
         records: Sequence[CaseResult],
         sections: Mapping[str, Any],
         elsewhere: Collection[str] = (),
+        differences: Differences | None = None,
     ) -> None:
         self._run, self._scope, self._records, self._sections = run, scope, records, sections
+        self._differences = differences
         #: Sections that only files of other kinds in this run can have figures in.
         self._elsewhere = elsewhere
 
     def evaluate(self, gate: Gate) -> GateResult:
         path = gate.path
+        if path.difference:
+            return self._evaluate_difference(gate)
         records = [record for record in self._records if matches(record, path.filters)]
         section = aggregate_metric(self._records, path) if path.filters else self._sections.get(path.section)
         value = flat_value(section, path)
@@ -175,14 +197,40 @@ class _Scope:
             or self._measured(path, records, section or {}, value)
             or _compared(gate, value, self._selection(len(records)))
         )
+        return self._result(gate, finding, value, (interval[0], interval[1]) if interval else None, size)
+
+    def _evaluate_difference(self, gate: Gate) -> GateResult:
+        """A gate on how far this run is from the baseline, which no run without one is asked for."""
+        path = gate.path
+        if self._differences is None:
+            return self._result(gate, _Finding(NOT_APPLICABLE, "no_baseline", {}), None, None, None)
+        records = [record for record in self._records if matches(record, path.filters)]
+        found = self._differences(self._scope.path, path)
+        missing = _Finding(UNMEASURED, found.reason_id, {"metric": str(path), **(found.reason_values or {})})
+        finding = (
+            self._asked_for(gate, records)
+            or self._complete(gate)
+            or self._measured(path, records, self._sections.get(path.section) or {}, found.value, missing)
+            or _compared(gate, found.value, self._selection(len(records)))
+        )
+        return self._result(gate, finding, found.value, found.interval, found.n)
+
+    def _result(
+        self,
+        gate: Gate,
+        finding: _Finding,
+        value: float | None,
+        interval: tuple[float, float] | None,
+        size: Mapping[str, float] | None,
+    ) -> GateResult:
         return GateResult(
             scope=self._scope.path,
             level=gate.level,
-            metric=str(path),
+            metric=str(gate.path),
             op=gate.threshold.op,
             threshold=gate.threshold.number,
             value=value,
-            interval=(interval[0], interval[1]) if interval else None,
+            interval=interval,
             n=size,
             status=finding.status,
             reason=sentence(finding.reason_id, "en", finding.values),
@@ -238,7 +286,12 @@ class _Scope:
         return None
 
     def _measured(
-        self, path: MetricPath, records: Sequence[CaseResult], section: Mapping[str, Any], value: float | None
+        self,
+        path: MetricPath,
+        records: Sequence[CaseResult],
+        section: Mapping[str, Any],
+        value: float | None,
+        missing: _Finding | None = None,
     ) -> _Finding | None:
         """Whether the value stands."""
         stages = metric_stages(path.section, path.metric)
@@ -264,7 +317,7 @@ class _Scope:
                 UNMEASURED, "judge_not_trustworthy", {**lows, "least": value_text(controls.get("least", 0.8))}
             )
         if value is None:
-            return _Finding(UNMEASURED, "no_value", {"metric": str(path)})
+            return missing or _Finding(UNMEASURED, "no_value", {"metric": str(path)})
         return None
 
     def _selected(self, stage: str) -> bool:

@@ -103,6 +103,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("unknown-label", "a label unknown to the registry: drop it or count an fp", "drop", choices=("drop", "fp")),
     Option("timeout", "seconds a case may take that names no timeout of its own", kind="float", metavar="SECONDS"),
     Option("gate", 'a gate such as "P0 l1.dimension_micro_f1 >= 0.75"; repeatable', kind="list", metavar="GATE"),
+    Option(
+        "baseline",
+        "report that this run is compared with: a report.json, a run folder, or latest",
+        metavar="REPORT",
+        relative=True,
+    ),
+    Option("no-history", "leave no row of this run in the history", False, kind="flag"),
     Option("no-gate", "evaluate no gates", False, kind="flag"),
     Option("concurrency", "cases in flight at once in each process; 1 prepares none ahead", 8, kind="int", metavar="N"),
     Option("max-error-rate", "share of errored cases up to which gates' values stand", 0.0, kind="float", metavar="X"),

@@ -14,6 +14,7 @@ import pytest
 from pytest_memeval.options import OPTIONS, Option
 
 if TYPE_CHECKING:
+    from pytest_memeval.baseline import Baseline
     from pytest_memeval.harness import Harness
     from pytest_memeval.recorder import Recorder
     from pytest_memeval.results import CaseResult
@@ -132,12 +133,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
             empty = EmptyPart(config, part, lambda: controller.recorder)
             config.pluginmanager.register(empty, "memeval-empty-part")
+        if settings_of(config).baseline is not None:
+            controller.baseline = _load_baseline(settings_of(config))
         limit = settings_of(config).max_cost
         if limit is not None:
             from pytest_memeval.budget import Budget
 
             controller.budget = Budget(config, limit)
             config.pluginmanager.register(controller.budget, "memeval-budget")
+
+
+def _load_baseline(settings: Settings) -> Baseline:
+    """The report to compare with, read before any case runs: one that cannot be used must not cost a run."""
+    from pytest_memeval.baseline import load_baseline
+    from pytest_memeval.report.reader import ReportError
+
+    try:
+        return load_baseline(settings.baseline, settings.prompts)
+    except ReportError as error:
+        raise pytest.UsageError(f"{settings.where('baseline')}: {error}") from None
 
 
 def _is_used(config: pytest.Config) -> bool:

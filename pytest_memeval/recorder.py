@@ -19,6 +19,8 @@ from pytest_memeval.results import CallRecord, CaseResult, RunInfo, SetInfo
 from pytest_memeval.values import DISTILL_STAGES
 
 if TYPE_CHECKING:
+    from pytest_memeval.baseline import Baseline
+    from pytest_memeval.compare.model import Comparison
     from pytest_memeval.resume import ResumeCount
     from pytest_memeval.settings import Settings
 
@@ -42,6 +44,11 @@ class Recorder:
     crashed: int = 0
     report: dict[str, Any] | None = None
     folder: Path | None = None
+    #: What the run is compared with, and the comparison once it is made.
+    baseline: Baseline | None = None
+    comparison: Comparison | None = None
+    #: What is to be said at the end, and is no fault of the run's.
+    remarks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         from pytest_memeval.report.write import new_run_id
@@ -193,6 +200,8 @@ class Recorder:
             shard=self._shard(chosen=selected, notes=tuple(notes)),
         )
         self.report = build_report(run, sets, records, report_text=self.settings.report_text)
+        if self.baseline is not None:
+            self.report, self.comparison = self.baseline.apply(self.report, run, sets, records)
         if self.results:
             write_reports(
                 self.target,
@@ -200,6 +209,7 @@ class Recorder:
                 calls_of(records, self.settings.report_text),
                 self.settings.lang,
                 journal=self.journal_path,
+                appendix=self._appendix(),
             )
             if self.resume_from is not None:
                 from pytest_memeval.resume import remove_superseded
@@ -213,6 +223,7 @@ class Recorder:
             if self.settings.save_predictions is not None:
                 self._save_predictions(records)
             self._step_summary()
+            self._remember()
         return self.report
 
     def _shard(self, *, chosen: bool, notes: tuple[str, ...]) -> Mapping[str, Any] | None:
@@ -232,6 +243,41 @@ class Recorder:
             "crashed": self.crashed,
             "notes": list(notes),
         }
+
+    def _appendix(self) -> list[str]:
+        """What the Markdown report says of the baseline."""
+        if self.comparison is None:
+            return []
+        from pytest_memeval.baseline import markdown_section
+
+        return markdown_section(self.comparison, self.settings.lang)
+
+    def comparison_lines(self) -> list[tuple[str, Mapping[str, bool]]]:
+        """The same in a few lines for the terminal, and what else is to be said."""
+        remarks: list[tuple[str, Mapping[str, bool]]] = [(remark, {"yellow": True}) for remark in self.remarks]
+        if self.comparison is None:
+            return remarks
+        from pytest_memeval.baseline import terminal_section
+
+        return [*terminal_section(self.comparison, self.settings.lang), *remarks]
+
+    def _remember(self) -> None:
+        """Leave a row in the history; a run is not the worse for a history that cannot be written."""
+        if self.settings.no_history or self.report is None or self.report["partial"] == "aborted":
+            return
+        if self.settings.part is not None:  # a part of a run says nothing of the whole
+            return
+        from pytest_memeval.compare.messages import text
+        from pytest_memeval.history import History, HistoryError, row_of
+
+        lang = self.settings.lang
+        try:
+            aside = History(self.settings.cache_folder).append(row_of(self.report, folder=self.target))
+        except HistoryError as error:
+            self.remarks.append(text("history.not_written", lang, error=error))
+        else:
+            if aside is not None:
+                self.remarks.append(text("history.aside", lang, name=aside))
 
     def _step_summary(self) -> None:
         """Add the Markdown report to the job summary that GitHub Actions shows."""

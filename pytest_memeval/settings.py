@@ -318,6 +318,8 @@ def _check(settings: Settings) -> None:
         path = values[name]
         if path is not None and not path.exists():
             refuse(name, f"{path} does not exist")
+    if values["baseline"] is None and any("diff:" in gate or "Δ" in gate for gate in values["gate_cli"] or ()):
+        raise SettingsError("--memeval-gate: a gate on a difference needs a baseline: name it with --memeval-baseline")
     output, saved = values["output"], values["save_predictions"]
     if saved is not None and values["predictions"] is not None and saved.resolve() == values["predictions"].resolve():
         refuse("save-predictions", f"{saved} is the file that is being scored")

@@ -16,7 +16,7 @@ from pytest_memeval.compare.pairing import (
     Pairing,
     base_name,
     counted,
-    measured,
+    measurer,
     metric_names,
     total,
     value_of,
@@ -76,15 +76,17 @@ def path_difference(pairing: Pairing, path: MetricPath) -> tuple[PairedDifferenc
     found = _find(chosen, path.section, path.name)
     key = (path.section, path.name)
     result = _compare(chosen, {key: found}).get(key) or PairedDifference(None, reason="nothing to measure")
-    return result, len(found.pairs), found.lost
+    low, high = _clipped(result, *_bounds(path.section, path.name))
+    return replace(result, low=low, high=high), len(found.pairs), found.lost
 
 
 def _find(pairing: Pairing, section: str, name: str) -> _Found:
     found = _Found([], [], [], 0, 0)
-    lost = sum(measured(record, section, name) is not None for record in pairing.only_a)
-    gained = sum(measured(record, section, name) is not None for record in pairing.only_b)
+    read = measurer(section, name)
+    lost = sum(read(record) is not None for record in pairing.only_a)
+    gained = sum(read(record) is not None for record in pairing.only_b)
     for pair in pairing.pairs:
-        one, two = measured(pair.a, section, name), measured(pair.b, section, name)
+        one, two = read(pair.a), read(pair.b)
         if one is not None and two is not None:
             found.pairs.append(pair)
             found.a.append(one)
@@ -145,12 +147,12 @@ def _difference(
         return replace(plain, signal="incomparable", blocked_by=blocked)
     if result is None or result.difference is None:
         return plain
-    low, high = _clipped(result, spec.low if spec else -math.inf, spec.high if spec else None)
+    low, high = _clipped(result, *_bounds(section, name))
     wins, ties, losses = _wins(found, better)
     return replace(
         plain,
         difference=result.difference,
-        relative=result.difference / abs(plain.value_a) if plain.value_a else None,
+        relative=_share(result.difference, plain.value_a),
         low=low,
         high=high,
         interval_reason=result.reason,
@@ -162,6 +164,19 @@ def _difference(
         ties=ties,
         losses=losses,
     )
+
+
+def _share(difference: float | None, value: float | None) -> float | None:
+    """The difference as a share of A's value; ``None`` where that is 0, or too small for the share to be a number."""
+    if difference is None or not value:
+        return None
+    share = difference / abs(value)
+    return share if math.isfinite(share) else None
+
+
+def _bounds(section: str, name: str) -> tuple[float, float | None]:
+    spec = METRICS.get(f"{section}.{base_name(name)}")
+    return (-math.inf, None) if spec is None else (spec.low, spec.high)
 
 
 def _clipped(result: PairedDifference, lowest: float, highest: float | None) -> tuple[float | None, float | None]:
@@ -250,7 +265,7 @@ def _counts(
                 whole_a=_reported(reports[0], path),
                 whole_b=_reported(reports[1], path),
                 difference=apart,
-                relative=apart / abs(first) if apart is not None and first else None,
+                relative=_share(apart, first),
                 cases=len(sums),
                 differing=sum(one != two for one, two in sums),
                 lost=sum(one is not None and two is None for one, two in both),

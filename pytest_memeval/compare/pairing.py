@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from pytest_memeval.case_counts import PRODUCTS, is_cut_off, matches, metric_stages
+from pytest_memeval.case_counts import BUILT_ON, PRODUCTS, is_cut_off, matches, metric_stages
 from pytest_memeval.metrics.catalog import METRICS
 from pytest_memeval.metrics.stats import LARGEST
 from pytest_memeval.results import CaseResult
@@ -88,30 +89,42 @@ def base_name(flat: str) -> str:
 
 
 def measured(record: CaseResult, section: str, flat: str) -> Measurement | None:
-    """A metric's counts in a case, ``None`` where it was not measured there (stage not scored, no such figure, not a
-    finite number). A dimension or action that does not occur in a measured case has nothing to count: (0, 0)."""
-    figures = record.sections.get(section)
-    if figures is None:
-        return None
+    """A metric's counts in a case; see :func:`measurer`."""
+    return measurer(section, flat)(record)
+
+
+@lru_cache(maxsize=4_096)
+def measurer(section: str, flat: str) -> Callable[[CaseResult], Measurement | None]:
+    """What gives a metric's counts in a case, ``None`` where it was not measured there: its stage not scored, no such
+    figure, not a finite number. A dimension or action that does not occur in a measured case has nothing to count:
+    (0, 0)."""
     base = base_name(flat)
-    if any(record.stages.get(stage, "scored") != "scored" for stage in metric_stages(section, base)):
-        return None
-    if is_cut_off(record, section, base):
-        return None
+    stages = metric_stages(section, base)
+    built_on = BUILT_ON.get(f"{section}.{base}", ())
     product = PRODUCTS.get(f"{section}.{flat}")
     names = product[:2] if product is not None else (flat,)
-    found: list[tuple[float, float]] = []
-    for name in names:
-        pair = figures.ratios.get(name)
-        if pair is None:
-            spec = METRICS.get(f"{section}.{base}")
-            if spec is None or spec.keys is None:
-                return None
-            pair = (0.0, 0.0)
-        if not (_finite(pair[0]) and _finite(pair[1])) or pair[1] < 0:
+    spec = METRICS.get(f"{section}.{base}")
+    absent = (0.0, 0.0) if spec is not None and spec.keys is not None else None
+
+    def read(record: CaseResult) -> Measurement | None:
+        figures = record.sections.get(section)
+        if figures is None:
             return None
-        found.append(pair)
-    return tuple(found)
+        for stage in stages:
+            if record.stages.get(stage, "scored") != "scored":
+                return None
+        if built_on and is_cut_off(record, section, base):
+            return None
+        found = []
+        for name in names:
+            pair = figures.ratios.get(name, absent)
+            # Not true of NaN either.
+            if pair is None or not (-LARGEST <= pair[0] <= LARGEST and 0 <= pair[1] <= LARGEST):
+                return None
+            found.append(pair)
+        return tuple(found)
+
+    return read
 
 
 def counted(record: CaseResult, section: str, name: str) -> float | None:
@@ -130,10 +143,15 @@ def _finite(value: float | None) -> bool:
 
 
 def value_of(measurement: Measurement | None) -> float | None:
-    """A case's own value; ``None`` with a denominator of 0."""
-    if measurement is None or any(not denominator for _, denominator in measurement):
+    """A case's own value; ``None`` with a denominator of 0, or one so small that there is no number for it."""
+    if measurement is None:
         return None
-    return math.prod(numerator / denominator for numerator, denominator in measurement)
+    value = 1.0
+    for numerator, denominator in measurement:
+        if not denominator:
+            return None
+        value *= numerator / denominator
+    return value if -LARGEST <= value <= LARGEST else None
 
 
 def total(measurements: Sequence[Measurement]) -> float | None:

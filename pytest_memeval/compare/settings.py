@@ -30,7 +30,7 @@ def setting_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Sett
         *_differ("registry", a.get("registry"), b.get("registry"), "limits"),
         *_differ("templates", a.get("templates"), b.get("templates"), "limits"),
         *_differ("matcher", a.get("matcher"), b.get("matcher"), "limits"),
-        *_differ("judge", a.get("judge"), b.get("judge"), "limits"),
+        *_differ("judge", judge_of(a), judge_of(b), "limits"),
         *_differ("stage_input", _stages(a, "input"), _stages(b, "input"), "limits"),
         *_differ("metrics_spec", a.get("metrics_spec"), b.get("metrics_spec"), "limits"),
         *_differ("engine", a.get("engine"), b.get("engine"), "subject"),
@@ -131,6 +131,12 @@ def _stages(report: Mapping[str, Any], key: str) -> Any:
 
 def _model(report: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in (report.get("model") or {}).items() if value not in (None, "")}
+
+
+def judge_of(report: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What judged, without what came of its controls: these are asked anew in each run."""
+    judge = report.get("judge")
+    return None if judge is None else {key: value for key, value in judge.items() if key != "controls"}
 
 
 def _package(report: Mapping[str, Any]) -> Any:

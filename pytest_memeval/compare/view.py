@@ -132,7 +132,7 @@ class _View:
         lost = max((metric.lost for metric in (*c.metrics, *c.keyed)), default=0)
         if lost:
             yield Line(self._("lost_cases", count=lost), "bad")
-        if c.a.cost_usd is not None and c.b.cost_usd is not None:
+        if c.a.cost_usd is not None and c.b.cost_usd is not None and (c.a.cost_usd or c.b.cost_usd):
             yield Line(self._("cost", a=f"{c.a.cost_usd:.4f}", b=f"{c.b.cost_usd:.4f}"))
 
     def notes(self) -> Iterator[Block]:
@@ -156,7 +156,7 @@ class _View:
         for key in ("only_a", "only_b"):
             paths: Sequence[str] = getattr(self._c, key)
             if paths:
-                yield Block(self._(key), (Line(", ".join(paths), "warn"),))
+                yield Block(self._(key), (Line(_grouped(paths), "warn"),))
 
     def _reason(self, note: CaseNote) -> str:
         return self._("not_run") if note.reason == "not_run" else note.reason
@@ -287,6 +287,15 @@ class _View:
                 yield Block(title, (Line(names, "bold"), Line(self._("no_text"), "warn")))
             else:
                 yield Block(title, source=prompt.diff)
+
+
+def _grouped(paths: Sequence[str]) -> str:
+    """Metrics with keys by their name, with how many there are: ``l1.per_dimension_recall (7)``."""
+    counts: dict[str, int] = {}
+    for path in paths:
+        section, _, name = path.partition(".")
+        counts[f"{section}.{name.partition('.')[0]}"] = counts.get(f"{section}.{name.partition('.')[0]}", 0) + 1
+    return ", ".join(name if name in paths else f"{name} ({count})" for name, count in counts.items())
 
 
 def _memory(memory: object) -> str:

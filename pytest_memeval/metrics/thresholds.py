@@ -3,6 +3,7 @@
 Grammar::
 
     gate      = level path op number            P0 l1.dimension_micro_f1 >= 0.75
+                level diff:path op number       P1 diff:l1.dimension_micro_f1 >= -0.02
     threshold = op number                       >= 0.6
     path      = section.metric[@k][.key][{difficulty=hard}]
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_memeval.documents.problems import did_you_mean
@@ -36,6 +37,9 @@ _PATH = re.compile(
     r"(?P<section>[A-Za-z0-9_]+)\.(?P<metric>[A-Za-z0-9_]+)(?:@(?P<k>\d{1,6}))?(?:\.(?P<key>[^\s{}]+))?(?P<filter>\{[^{}]*\})?"
 )
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+#: Before a gate's metric: the difference from the baseline is meant. The Greek letter says the same.
+DIFFERENCE = "diff:"
+_DIFFERENCE = re.compile(r"\s*(?:diff:|Δ|∆)\s*")
 _THRESHOLD = re.compile(r"\s*(?P<op>[<>]=?)\s*(?P<number>[^\s<>=]\S*)\s*")
 
 
@@ -45,13 +49,15 @@ class ThresholdError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MetricPath:
-    """Where a value stands in a report. ``filters`` are (field, value) pairs that a case must have."""
+    """Where a value stands in a report. ``filters`` are (field, value) pairs that a case must have. ``difference``: not
+    the value is meant but how far it is from a baseline's."""
 
     section: str
     metric: str
     k: int | None = None
     key: str | None = None
     filters: tuple[tuple[str, str], ...] = ()
+    difference: bool = False
 
     @property
     def base(self) -> str:
@@ -71,7 +77,8 @@ class MetricPath:
 
     def __str__(self) -> str:
         inside = ", ".join(f"{field}={value}" for field, value in self.filters)
-        return f"{self.section}.{self.name}" + (f"{{{inside}}}" if inside else "")
+        prefix = DIFFERENCE if self.difference else ""
+        return f"{prefix}{self.section}.{self.name}" + (f"{{{inside}}}" if inside else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +204,30 @@ def parse_threshold(path: str, bound: str) -> Threshold:
     return Threshold(found, op, number)
 
 
+def parse_difference(path: str, bound: str) -> Threshold:
+    """A bound on how far a metric is from a baseline's, at most the width of its range."""
+    op, number = parse_bound(bound)
+    found = replace(parse_path(path), difference=True)
+    spec = found.spec
+    if spec is not None and spec.high is not None and abs(number) > spec.high - spec.low:
+        reach = spec.high - spec.low
+        raise ThresholdError(f"{number:g} is out of range: {found} lies in {-reach:g} to {reach:g}")
+    return Threshold(found, op, number)
+
+
 def parse_gate(text: str, origin: str = "file") -> Gate:
-    """Read ``P0 l1.dimension_micro_f1 >= 0.75``."""
+    """Read ``P0 l1.dimension_micro_f1 >= 0.75``, or ``P1 diff:l1.memory_recall >= -0.02`` (also written with Δ)."""
     level, *words = text.split(maxsplit=1) or [""]
     rest = words[0] if words else ""
     if level not in LEVELS:
         raise ThresholdError(f"{text!r}: a gate starts with its level ({', '.join(LEVELS)}), not with {level!r}")
+    sign = _DIFFERENCE.match(rest)
+    rest = rest[sign.end() :] if sign is not None else rest
     split = re.match(r"\s*(?P<path>[^<>=\s{]+(?:\{[^{}]*\})?)\s*(?P<bound>[<>=].*)?$", rest)
     if split is None or split["bound"] is None:
         raise ThresholdError(
             f"{text!r}: a gate is '<level> <metric path> <operator> <number>', "
             "such as 'P0 l1.dimension_micro_f1 >= 0.75'"
         )
-    return Gate(level, parse_threshold(split["path"], split["bound"]), origin)
+    parse = parse_threshold if sign is None else parse_difference
+    return Gate(level, parse(split["path"], split["bound"]), origin)

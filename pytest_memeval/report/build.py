@@ -22,7 +22,7 @@ VARYING_KEYS: tuple[str, ...] = ("run_id", "timestamp", "environment", "config",
 #: The same within an entry of ``per_case``.
 VARYING_CASE_KEYS: tuple[str, ...] = ("duration_seconds", "timings")
 #: Sections that later parts fill; absent figures are ``None``.
-_LATER: tuple[str, ...] = ("rrf",)
+_LATER: tuple[str, ...] = ("rrf", "baseline")
 
 
 def build_report(

@@ -79,6 +79,15 @@ _SENTENCES = {
         "No case gives {metric} anything to divide by, so it has no value.",
         "没有用例为 {metric} 提供分母，因此无值。",
     ),
+    "no_baseline": ("The run has no baseline (--memeval-baseline).", "本次运行没有基线（--memeval-baseline）。"),
+    "no_difference": (
+        "This run and the baseline share no case that gives {metric} a value on both sides.",
+        "本次运行与基线没有能在两边都得出 {metric} 的共同用例。",
+    ),
+    "not_comparable": (
+        "The run and its baseline differ in {setting}, on which {metric} depends.",
+        "本次运行与基线的 {setting} 不同，而 {metric} 依赖于它。",
+    ),
     "threshold_met": ("{value} meets {op} {threshold}.", "{value} 满足 {op} {threshold}。"),
     "threshold_missed": ("{value} does not meet {op} {threshold}.", "{value} 不满足 {op} {threshold}。"),
     "threshold_met_in_selection": (

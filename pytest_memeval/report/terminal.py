@@ -36,16 +36,18 @@ def summary_lines(
     *,
     folder: str | None = None,
     decides_exit: bool = True,
+    middle: Sequence[Line] = (),
 ) -> list[Line]:
     """The summary of a run: ``(text, markup)`` pairs, markup as keyword arguments of ``TerminalReporter.write_line``.
 
     Notes that change how figures are read come first, then what was run, the counts, the gates, what to look at, where
     the report is (``folder``), and last what decides the exit status. With a negative verbosity (``-q``) only the
     first note, the gates that failed and the verdict remain; from 1 on (``-v``) gates that do not apply are shown too.
+    ``middle`` (what a run is compared with) comes before the report's place.
     ``decides_exit`` is false where pytest's own status is not 0, so that the gates do not make it 1.
     """
     summary = _Summary(report, lang, verbosity, folder)
-    return list(summary.lines(decides_exit))
+    return list(summary.lines(decides_exit, middle))
 
 
 class _Summary:
@@ -56,7 +58,7 @@ class _Summary:
     def _(self, key: str, **values: Any) -> str:
         return text(f"terminal.{key}", self._lang, **values)
 
-    def lines(self, decides_exit: bool) -> Iterator[Line]:
+    def lines(self, decides_exit: bool, middle: Sequence[Line] = ()) -> Iterator[Line]:
         notes = report_notes(run_of(self._report), self._gates, self._lang)
         quiet = self._verbosity < 0
         yield from ((note, YELLOW) for note in notes[: 1 if quiet else None])
@@ -68,6 +70,8 @@ class _Summary:
         yield from self._gate_table()
         if not quiet:
             yield from self._hints()
+        # With -q too: a baseline was asked for by name.
+        yield from middle
         if self._folder is not None:
             yield self._("report_at", folder=self._folder), PLAIN
         yield from self._verdict(decides_exit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -74,17 +74,21 @@ def write_reports(
     lang: str = "en",
     *,
     journal: Path | None = None,
+    appendix: Sequence[str] = (),
 ) -> list[Path]:
     """Write a run's files into ``folder`` and return their paths.
 
     Everything is first written beside its place and then moved there, ``report.json`` last, so that an older run's
     files stay until this one is complete and no reader ever sees half a file. ``journal`` is this run's journal if it
-    was kept under another name: it takes its place with the rest. Raises OSError where the folder cannot be written.
+    was kept under another name: it takes its place with the rest. ``appendix``: lines that end the Markdown report.
+    Raises OSError where the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     makers: dict[str, Callable[[BinaryIO], None]] = {
         CALLS_NAME: lambda file: write_calls(file, calls),
-        "report.md": lambda file: _write_text(file, [markdown_report(report, lang)]),
+        "report.md": lambda file: _write_text(
+            file, [markdown_report(report, lang), *(line + "\n" for line in appendix)]
+        ),
         "per_case.csv": lambda file: _write_text(file, csv_chunks(report)),
         **{name: partial(_write_text, chunks=chunks) for name, chunks in prediction_files(report).items()},
         REPORT_NAME: lambda file: _write_text(file, report_chunks(report)),

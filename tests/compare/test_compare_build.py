@@ -222,6 +222,13 @@ class TestLimits:
         assert metric(result, "metrics.judge_score").blocked_by == "judge"
         assert metric(result, "metrics.length").signal == "same"
 
+    def test_what_came_of_the_judges_controls_is_no_difference(self) -> None:
+        before = report_of(cases(6))
+        judges = [{"model": "a", "controls": {"right": number}} for number in (1, 2)]
+        result = compare_reports(changed(before, judge=judges[0]), changed(before, judge=judges[1]))
+        assert result.is_unchanged
+        assert result.settings == ()
+
     def test_several_subjects_are_several_causes(self) -> None:
         before = report_of(cases(6))
         after = changed(before, engine={"name": "other"}, model={"provider": "openai", "name": "m"})

@@ -265,3 +265,27 @@ class TestCatalogue:
                 assert spec.high is None or spec.low < spec.high
         assert sum(len(metrics_of(section)) for section in SECTIONS) == len(METRICS)
         assert set(METRICS) >= AT_K
+
+
+class TestDifferences:
+    @pytest.mark.parametrize(
+        "text", ["P1 diff:l1.memory_recall >= -0.02", "P1 Δl1.memory_recall >= -0.02", "P1 Δ l1.memory_recall>=-0.02"]
+    )
+    def test_a_gate_on_a_difference(self, text: str) -> None:
+        gate = parse_gate(text)
+        assert gate.path.difference
+        assert str(gate) == "P1 diff:l1.memory_recall >= -0.02"
+        assert parse_gate(str(gate)) == gate
+
+    def test_its_filters_and_range(self) -> None:
+        gate = parse_gate("P0 diff:l1.memory_recall{difficulty=hard} >= -1")
+        assert gate.path.filters == (("difficulty", "hard"),)
+        assert parse_gate("P2 diff:l1.priority_mae <= 3").threshold.number == 3
+        with pytest.raises(ThresholdError, match="lies in -1 to 1"):
+            parse_gate("P0 diff:l1.memory_recall >= -1.5")
+        with pytest.raises(ThresholdError, match="did you mean"):
+            parse_gate("P0 diff:l1.memory_recal >= 0")
+
+    def test_a_case_has_no_baseline(self) -> None:
+        with pytest.raises(ThresholdError):
+            parse_threshold("diff:l1.memory_recall", ">= 0")
