@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Path = Literal["chat", "embeddings"]
 
+CHAT_PATH = "/chat/completions"
 _LONGEST_QUOTE = 300
 
 
@@ -193,14 +194,19 @@ class ServerConnection:
     async def _send(self, path: Path, body: Mapping[str, Any]) -> Any:
         """One request: the decoded JSON answer, or a :class:`Fault`. Raises nothing but a cancellation."""
         import openai
+        from openai._constants import RAW_RESPONSE_HEADER
 
         # The client's own read time-out starts anew with every byte; this one bounds a server that trickles.
         bound = self.settings.connect_timeout + self.settings.read_timeout
         try:
             client: Any = self._client()
-            resource = client.chat.completions if path == "chat" else client.embeddings
             async with asyncio.timeout(bound):
-                raw = await resource.with_raw_response.create(**body)
+                if path == "chat":
+                    # What completions.create sends, without its walk through every message: a third of a call's work.
+                    header = {RAW_RESPONSE_HEADER: "true"}
+                    raw = await client.post(CHAT_PATH, body=dict(body), cast_to=object, options={"headers": header})
+                else:
+                    raw = await client.embeddings.with_raw_response.create(**body)
             return json.loads(raw.http_response.content)
         except openai.APITimeoutError as error:
             if type(error.__cause__).__name__ == "ConnectTimeout":
