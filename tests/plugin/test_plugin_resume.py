@@ -292,3 +292,13 @@ def test_a_model_is_not_asked_again_and_nothing_is_spent(chat: ChatProject, mode
     chat.chat("--memeval-cache", "off", "--memeval-output", "whole", *mode).assert_outcomes(passed=4)
     assert stable(resumed) == stable(chat.report("whole"))
     assert len(chat.calls()) == 8
+
+
+def test_a_plan_counts_no_call_for_what_is_taken(chat: ChatProject) -> None:
+    chat.cases([full_case(1), simple_case(2)])
+    options = ("--memeval-cache", "off")
+    chat.chat(*options, "--memeval-output", "first").assert_outcomes(passed=2)
+    chat.chat(*options, "--memeval-plan").stdout.fnmatch_lines(["*2 cases: * to be asked"])
+    chat.cases([full_case(1), simple_case(2), simple_case(3)])
+    result = chat.chat(*options, "--memeval-plan", "--memeval-resume", "first")
+    result.stdout.fnmatch_lines(["*3 cases: 1 model calls, 0 need no request (recorded or offline), 1 to be asked"])
