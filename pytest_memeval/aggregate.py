@@ -21,7 +21,7 @@ from pytest_memeval.case_counts import (
     metric_statuses,
     one_per_case,
 )
-from pytest_memeval.metrics.catalog import AT_K, METRICS, SECTION_STAGES, SECTIONS, MetricSpec, metrics_of
+from pytest_memeval.metrics.catalog import AT_K, SECTION_STAGES, SECTIONS, MetricSpec, metrics_of, spec_of
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.stats import ClusterBootstrap, Estimate, Ratio
 from pytest_memeval.metrics.thresholds import OPEN_SECTIONS, MetricPath
@@ -233,7 +233,7 @@ def _base_name(flat: str) -> str:
 
 
 def _spec(section: str, flat: str) -> MetricSpec | None:
-    return METRICS.get(f"{section}.{_base_name(flat)}")
+    return spec_of(f"{section}.{_base_name(flat)}")
 
 
 def _order(section: str, flat: str) -> tuple[int, str]:

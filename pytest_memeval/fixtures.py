@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_memeval.engine.protocol import CaseDatabases
     from pytest_memeval.judge.protocol import Judge
     from pytest_memeval.llm.protocol import ChatModel
+    from pytest_memeval.rag.base import BaseEvaluator
     from pytest_memeval.results import StageResult
     from pytest_memeval.runner import CaseRun
 else:
@@ -74,6 +75,24 @@ def memeval_judge(request: pytest.FixtureRequest) -> Judge | None:
     offline one is never a judge."""
     with sentences():
         return harness_of(request.node.config).build_judge()
+
+
+@pytest.fixture(scope="session")
+def memeval_evaluators(request: pytest.FixtureRequest) -> Sequence[BaseEvaluator]:
+    """What RAG samples are evaluated with (--memeval-evaluator), by default the evaluators that need no model."""
+    from pytest_memeval.rag.chosen import evaluators_of
+
+    with sentences():
+        return evaluators_of(harness_of(request.node.config).settings, request.getfixturevalue)
+
+
+@pytest.fixture(scope="session")
+def memeval_rag_pipeline(request: pytest.FixtureRequest) -> object:
+    """The system that answers RAG samples (--memeval-rag-pipeline); ``None``: their recorded answers are evaluated."""
+    from pytest_memeval.rag.chosen import pipeline_of
+
+    with sentences():
+        return pipeline_of(harness_of(request.node.config).settings)
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_memeval.metrics.thresholds import Gate, Threshold
 
 #: Kind → where its :class:`Kind` object is.
-KINDS: Mapping[str, str] = {"qa": "pytest_memeval.qa.kind:KIND"}
+KINDS: Mapping[str, str] = {"qa": "pytest_memeval.qa.kind:KIND", "rag": "pytest_memeval.rag.kind:KIND"}
 #: Bytes of a file that tell its kind, where no line of it says ``kind:``.
 HEAD = 64 * 1024
 #: Sections of a distillation set.
@@ -277,6 +277,11 @@ class KindRun(ABC):
 
         return missed_expectations(self.sections, self.case.expect)
 
+    @property
+    def has_expectations(self) -> bool:
+        """Whether the case can fail by itself."""
+        return bool(self.case.expect)
+
     def case_result(
         self, *, node_id: str, set_path: str, extra_errors: Sequence[CaseError] = (), skipped: bool = False
     ) -> CaseResult:
@@ -292,7 +297,7 @@ class KindRun(ABC):
             sections={} if skipped else dict(self.sections),
             errors=errors,
             missed_expectations=() if errors or skipped else tuple(self.missed()),
-            has_expectations=bool(self.case.expect),
+            has_expectations=self.has_expectations,
             outputs=dict(self.outputs),
             facts=tuple(self.facts),
             calls=self.calls,

@@ -222,6 +222,10 @@ class Recorder:
             self.folder = self.target
             if self.settings.save_predictions is not None:
                 self._save_predictions(records)
+            if self.settings.save_contexts is not None:
+                from pytest_memeval.rag.contexts import save_contexts
+
+                save_contexts(Path(self.settings.save_contexts), records)
             self._step_summary()
             self._remember()
         return self.report

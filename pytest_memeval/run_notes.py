@@ -101,4 +101,4 @@ def judge_info(
 
 def is_judging(call: CallRecord) -> bool:
     """Whether a call asked for a verdict."""
-    return call.stage.startswith("judge_")
+    return call.stage.startswith(("judge_", "rag_", "ragas_"))

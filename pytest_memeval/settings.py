@@ -314,7 +314,7 @@ def _check(settings: Settings) -> None:
         )
     if values["matcher"] not in MATCHERS:
         refuse("matcher", f"unknown matcher {values['matcher']!r}{did_you_mean(values['matcher'], MATCHERS)}")
-    for name in ("predictions", "registry", "templates", "prompts", "recorded", "prices"):
+    for name in ("predictions", "registry", "templates", "prompts", "recorded", "prices", "contexts"):
         path = values[name]
         if path is not None and not path.exists():
             refuse(name, f"{path} does not exist")
@@ -323,7 +323,13 @@ def _check(settings: Settings) -> None:
     output, saved = values["output"], values["save_predictions"]
     if saved is not None and values["predictions"] is not None and saved.resolve() == values["predictions"].resolve():
         refuse("save-predictions", f"{saved} is the file that is being scored")
-    for name, target in (("output", output), ("save-predictions", saved and saved.parent)):
+    contexts = values["save_contexts"]
+    places = (
+        ("output", output),
+        ("save-predictions", saved and saved.parent),
+        ("save-contexts", contexts and contexts.parent),
+    )
+    for name, target in places:
         place = target
         while place is not None and not place.exists() and place != place.parent:
             place = place.parent

@@ -49,6 +49,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("assets", "cases", "datasets", "documents", "engine", "failures", "harness", "judge", "kinds", "llm"),
         *("loops", "metrics", "outputs", "recording", "results", "search", "settings", "values"),
     },
+    "rag": {
+        *("cases", "documents", "failures", "harness", "kinds", "llm", "loops", "metrics", "recording", "report"),
+        *("results", "settings", "values"),
+    },
     "report": {"aggregate", "case_counts", "gates", "metrics", "qa_figures", "results", "values"},
     "compare": {"aggregate", "assets.prompts", "case_counts", "documents.problems", "metrics", "report", "results"},
 }

@@ -21,7 +21,7 @@ from pytest_memeval.compare.pairing import (
     total,
     value_of,
 )
-from pytest_memeval.metrics.catalog import METRICS, SECTIONS, metrics_of
+from pytest_memeval.metrics.catalog import METRICS, SECTIONS, metrics_of, spec_of
 from pytest_memeval.metrics.paired import PairedComparison, PairedDifference, Statistic, holm
 from pytest_memeval.metrics.stats import Ratio
 from pytest_memeval.metrics.thresholds import MetricPath, ThresholdError, parse_path
@@ -128,7 +128,7 @@ def _difference(
     blocked: str | None,
 ) -> MetricDifference:
     path = f"{section}.{name}"
-    spec = METRICS.get(f"{section}.{base_name(name)}")
+    spec = spec_of(f"{section}.{base_name(name)}")
     better = spec.better if spec is not None else "higher"
     plain = MetricDifference(
         path=path,

@@ -179,7 +179,38 @@ _ALL: tuple[MetricSpec, ...] = (
     _m("search", "map", "MAP", "MAP"),
 )
 
+#: What is known of metrics in sections whose names are open: an evaluator may give others, and none has to be there.
+_OPEN: tuple[MetricSpec, ...] = (
+    _m("rag", "faithfulness", "faithfulness", "忠实度"),
+    _m("rag", "answer_relevancy", "answer relevancy", "答案相关性"),
+    _m("rag", "context_precision", "context precision", "上下文精确率"),
+    _m("rag", "context_recall", "context recall", "上下文召回率"),
+    _m("rag", "non_llm_context_recall", "context recall by matching", "上下文召回率（文本匹配）"),
+    _m(
+        "rag",
+        "non_llm_context_precision_with_reference",
+        "context precision by matching",
+        "上下文精确率（文本匹配）",
+    ),
+    _m("rag", "answer_exact_match", "answer exact match", "答案完全匹配", kind="proportion"),
+    _m("rag", "answer_f1", "answer token F1", "答案词元 F1"),
+    _m("rag", "answer_rouge1", "answer ROUGE-1", "答案 ROUGE-1"),
+    _m("rag", "answer_rouge2", "answer ROUGE-2", "答案 ROUGE-2"),
+    _m("rag", "answer_rougeL", "answer ROUGE-L", "答案 ROUGE-L"),
+    _m("rag", "citation_coverage", "sentences with a citation", "含引用的句子占比"),
+    _m("rag", "citation_validity", "citations of a passage that exists", "有效引用占比"),
+    _m("rag", "context_passages", "retrieved passages", "检索段落数", better="neither", high=None),
+    _m("rag", "context_characters", "retrieved characters", "检索字符数", better="neither", high=None),
+)
+OPEN_METRICS: Mapping[str, MetricSpec] = {spec.path: spec for spec in _OPEN}
+
 METRICS: Mapping[str, MetricSpec] = {spec.path: spec for spec in _ALL}
+
+
+def spec_of(path: str) -> MetricSpec | None:
+    """What is known of ``section.metric``, ``None`` for a metric that only its evaluator knows."""
+    return METRICS.get(path) or OPEN_METRICS.get(path)
+
 
 #: Metrics whose name takes a cut-off, ``search.ndcg@10``.
 AT_K: frozenset[str] = frozenset({"search.ndcg", "search.recall", "search.hit"})

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_memeval.documents.problems import did_you_mean
-from pytest_memeval.metrics.catalog import AT_K, METRICS, SECTIONS, MetricSpec
+from pytest_memeval.metrics.catalog import AT_K, METRICS, SECTIONS, MetricSpec, spec_of
 from pytest_memeval.values import ACTIONS
 
 Level = Literal["P0", "P1", "P2"]
@@ -73,7 +73,7 @@ class MetricPath:
 
     @property
     def spec(self) -> MetricSpec | None:
-        return METRICS.get(self.base)
+        return spec_of(self.base)
 
     def __str__(self) -> str:
         inside = ", ".join(f"{field}={value}" for field, value in self.filters)

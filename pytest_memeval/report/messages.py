@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_memeval.metrics.catalog import METRICS
+from pytest_memeval.metrics.catalog import spec_of
 from pytest_memeval.report.question_texts import QUESTION_TEXTS
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
@@ -324,7 +324,7 @@ def metric_title(path: str, lang: str = "en") -> str:
     base, _, key = path.partition("{")[0].partition(".")
     name, _, inner = key.partition(".")
     plain, _, cut = name.partition("@")
-    spec = METRICS.get(f"{base}.{plain}")
+    spec = spec_of(f"{base}.{plain}")
     if spec is None:
         return path
     title = spec.zh if lang == "zh" else spec.en

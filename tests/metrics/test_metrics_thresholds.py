@@ -53,10 +53,15 @@ class TestPaths:
         path = parse_path(text + block)
         assert parse_path(str(path)) == path
 
-    @pytest.mark.parametrize("text", ["qa.f1", "rag.faithfulness", "metrics.my_own@3", "locomo.f1.multi-hop"])
+    @pytest.mark.parametrize("text", ["rag.my_own", "rag.faithfulness", "metrics.my_own@3", "locomo.f1.multi-hop"])
     def test_open_sections_take_any_metric(self, text: str) -> None:
         assert str(parse_path(text)) == text
-        assert parse_path(text).spec is None
+
+    def test_what_is_known_of_an_open_sections_metric_bounds_its_thresholds(self) -> None:
+        assert parse_path("rag.my_own").spec is None
+        assert parse_threshold("rag.my_own", ">= 80").number == 80
+        with pytest.raises(ThresholdError, match=r"80 is out of range: rag\.faithfulness lies in 0 to 1"):
+            parse_threshold("rag.faithfulness", ">= 80")
 
     @pytest.mark.parametrize(
         ("text", "message"),

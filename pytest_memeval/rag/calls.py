@@ -1,0 +1,76 @@
+"""A chat model shared by all cases, whose calls are recorded with the case that they are made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from pytest_memeval.llm.protocol import ChatModel, ChatReply
+from pytest_memeval.llm.sync import SyncCompletion
+from pytest_memeval.recording import StageChatModel, model_name
+from pytest_memeval.results import CallRecord
+
+#: Prefix of the call ids and the calls of the case that the running code works for.
+_CASE: ContextVar[tuple[str, list[CallRecord]] | None] = ContextVar("memeval_rag_case", default=None)
+
+
+@contextmanager
+def calls_of_case(prefix: str, calls: list[CallRecord]) -> Iterator[None]:
+    """Record in ``calls`` what the code inside, its tasks and its threads ask :class:`CaseChatModel` objects."""
+    token = _CASE.set((prefix, calls))
+    try:
+        yield
+    finally:
+        _CASE.reset(token)
+
+
+class CaseChatModel(SyncCompletion):
+    """Passes every call on to ``inner``. ``versions`` are those of prompts by stage."""
+
+    def __init__(self, inner: ChatModel, versions: Mapping[str, str] | None = None) -> None:
+        self.inner = inner
+        self.versions: dict[str, str] = dict(versions or {})
+
+    @property
+    def name(self) -> str:
+        return model_name(self.inner)
+
+    @property
+    def model(self) -> str | None:
+        return getattr(self.inner, "model", None)
+
+    @property
+    def endpoint(self) -> str | None:
+        return getattr(self.inner, "endpoint", None)
+
+    async def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        stage: str,
+        response_format: Mapping[str, Any] | None = None,
+        temperature: float = 0.0,
+        max_tokens: int | None = None,
+        trial: int = 0,
+    ) -> ChatReply:
+        case = _CASE.get()
+        asked: ChatModel = self.inner
+        if case is not None:
+            # An object a call: several evaluators may ask for the same case at once.
+            asked = StageChatModel(self.inner, self.versions, *case)
+        return await asked.complete(
+            messages,
+            stage=stage,
+            response_format=response_format,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            trial=trial,
+        )
+
+    async def forget(self, messages: Sequence[Mapping[str, str]], **asked: Any) -> None:
+        """Have an answer that could not be used asked anew by later runs."""
+        forget = getattr(self.inner, "forget", None)
+        if forget is not None:
+            await forget(messages, **asked)

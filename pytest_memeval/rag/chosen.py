@@ -1,0 +1,122 @@
+"""Evaluators and pipelines by name, as options give them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pytest_memeval.rag.base import BaseEvaluator
+from pytest_memeval.settings import Settings, SettingsError
+
+#: Parameters of an evaluator's constructor that are given the model that judges.
+MODEL_PARAMETERS = ("llm", "judge", "model")
+
+
+def load_target(name: str, where: str) -> Any:
+    """Import ``module:attribute``. Raises SettingsError, which names ``where`` it was given."""
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not module_name or not attribute:
+        raise SettingsError(f"{where}: {name!r} is not of the form module:attribute")
+    try:
+        target: Any = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            target = getattr(target, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
+    return target
+
+
+def build_evaluators(names: Sequence[str], model: Callable[[], Any], where: str) -> list[BaseEvaluator]:
+    """The evaluators that an option names. A class, or a function, is called; one whose parameter is called ``llm`` (or
+    ``judge``, ``model``) gets the model that ``model()`` makes. Without a name: the offline ones.
+
+    Raises SettingsError for a name that leads to no evaluator, and for two that give the same metric.
+    """
+    if not names:
+        from pytest_memeval.rag.offline import OfflineEvaluator
+
+        return [OfflineEvaluator()]
+    found = [_evaluator(name, model, where) for name in names]
+    owners: dict[str, str] = {}
+    for name, evaluator in zip(names, found, strict=True):
+        for metric in evaluator.metrics:
+            if metric in owners:
+                raise SettingsError(f"{where}: {owners[metric]} and {name} both give {metric!r}")
+            owners[metric] = name
+    return found
+
+
+def _evaluator(name: str, model: Callable[[], Any], where: str) -> BaseEvaluator:
+    target = load_target(name, where)
+    if inspect.isclass(target) or inspect.isfunction(target):
+        try:
+            wanted = inspect.signature(target).parameters
+            given = {parameter: model() for parameter in MODEL_PARAMETERS if _needs(wanted.get(parameter))}
+            target = target(**given)
+        except TypeError as error:
+            raise SettingsError(f"{where}: {name!r} cannot be made: {error}") from None
+    if not isinstance(target, BaseEvaluator):
+        raise SettingsError(f"{where}: {name!r} is no evaluator (a subclass of BaseEvaluator)")
+    return target
+
+
+def _needs(parameter: inspect.Parameter | None) -> bool:
+    return parameter is not None and parameter.default is inspect.Parameter.empty
+
+
+def build_pipeline(name: str, where: str) -> Any:
+    """The pipeline that an option names: a class is called, anything else taken as it is."""
+    target = load_target(name, where)
+    if inspect.isclass(target):
+        try:
+            target = target()
+        except TypeError as error:
+            raise SettingsError(f"{where}: {name!r} cannot be called without arguments: {error}") from None
+    if not callable(target):
+        raise SettingsError(f"{where}: {name!r} cannot be called, so it is no pipeline")
+    return target
+
+
+def pipeline_of(settings: Settings) -> Any:
+    """The pipeline that the settings name, ``None`` where they name none. Raises SettingsError."""
+    if settings.rag_pipeline is None:
+        return None
+    return build_pipeline(settings.rag_pipeline, settings.where("rag_pipeline"))
+
+
+def evaluators_of(settings: Settings, fixture: Callable[[str], Any]) -> list[BaseEvaluator]:
+    """The evaluators that the settings name. ``fixture`` gives ``memeval_judge`` and ``memeval_llm``, which are asked
+    for only where an evaluator needs a model. Their calls are recorded with the cases that they are made for.
+
+    Raises SettingsError, too, where a model is needed and none can judge.
+    """
+    from pytest_memeval.rag.calls import CaseChatModel
+
+    where = settings.where("evaluator")
+    made: list[CaseChatModel] = []
+
+    def model() -> CaseChatModel:
+        if not made:
+            judge = fixture("memeval_judge")
+            # A judge of answers asks a chat model of its own; a project's fixture may give just such a model.
+            asked: Any = fixture("memeval_llm") if judge is None else getattr(judge, "model", None)
+            if not callable(getattr(asked, "complete", None)):
+                asked = judge
+            if not callable(getattr(asked, "complete", None)):
+                raise SettingsError(f"{where}: memeval_judge gives no chat model, but a {type(judge).__name__}")
+            if getattr(asked, "name", None) == "embedded":
+                raise SettingsError(
+                    f"{where}: a model is needed, and the offline one is never a judge; name one with "
+                    "--memeval-judge-model, or choose --memeval-llm openai or recorded"
+                )
+            made.append(CaseChatModel(asked))
+        return made[0]
+
+    evaluators = build_evaluators(settings.evaluator or (), model, where)
+    for evaluator in evaluators:
+        prompt = getattr(evaluator, "prompt", None)
+        if made and prompt is not None:
+            made[0].versions[f"rag_{prompt.name}"] = prompt.version
+    return evaluators

@@ -1,0 +1,38 @@
+"""What is said of an exception that came out of an evaluator or a pipeline. Knows no chat model: it asks by name."""
+
+from __future__ import annotations
+
+from pytest_memeval.llm.redaction import redact
+
+#: Bugs, and what a second attempt would meet again.
+_PERMANENT = (
+    TypeError,
+    AttributeError,
+    NameError,
+    NotImplementedError,
+    AssertionError,
+    ImportError,
+    LookupError,
+    ValueError,
+    ArithmeticError,
+)
+
+
+def kind_of_error(error: BaseException) -> str:
+    """A short stable word: the error's own ``kind`` where it has one (chat models' errors do)."""
+    kind = getattr(error, "kind", None)
+    if isinstance(kind, str) and kind:
+        return kind
+    return "timeout" if isinstance(error, TimeoutError) else "evaluator_exception"
+
+
+def describe(error: BaseException) -> str:
+    """The error for people, without keys and tokens: its text, behind its type where it has no kind of its own."""
+    if isinstance(getattr(error, "kind", None), str) and str(error):
+        return redact(str(error))
+    return redact(f"{type(error).__name__}: {error}".rstrip(": "))
+
+
+def is_worth_another_try(error: BaseException) -> bool:
+    """Whether a second attempt may succeed: not after a bug, nor where whoever raised it has retried already."""
+    return not isinstance(error, _PERMANENT) and not hasattr(error, "attempts") and not hasattr(error, "kind")
