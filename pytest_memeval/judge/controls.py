@@ -138,7 +138,8 @@ def make_controls(questions: Sequence[ControlQuestion], wanted: int, *, seed: in
     for name in sorted(by_type):
         maker = _Maker(by_type[name], truths, random.Random(f"{seed}:{name}"))
         for kind in (RIGHT, WRONG):
-            controls += maker.draw(kind, shares[name])
+            # Going on where the type before ended: few controls of many types are not all made in the same way.
+            controls += maker.draw(kind, shares[name], sum(control.kind == kind for control in controls))
     return ControlSet(tuple(controls), dict(sorted(skipped.items())), wanted, seed)
 
 
@@ -176,14 +177,14 @@ class _Maker:
         # The truth of a question of the same type is the harder one to tell from the right answer.
         self._others = [t for t in truths if id(t) in own] or truths
 
-    def draw(self, kind: str, count: int) -> list[Control]:
+    def draw(self, kind: str, count: int, start: int = 0) -> list[Control]:
         variants = RIGHT_VARIANTS if kind == RIGHT else WRONG_VARIANTS
         found: list[Control] = []
         for turn in range(len(variants)):
             for place, (question, mode) in enumerate(self._pairs):
                 if len(found) == count:
                     return found
-                variant = variants[(place + turn) % len(variants)]
+                variant = variants[(start + place + turn) % len(variants)]
                 prediction = self._answer(kind, variant, question, mode)
                 if prediction is not None:
                     found.append(
