@@ -38,16 +38,22 @@ ARMS = {
         *("--memeval-engine", "majority:MajorityEngine"),
     ),
 }
+SEARCH_METRICS = ("search.ndcg@10", "search.recall@10", "search.hit@10", "search.mrr", "search.map")
+SEARCH_ARMS = {
+    "words and vectors": (),
+    "words": ("--memeval-search-params", "bm25_weight=1"),
+    "vectors": ("--memeval-search-params", "bm25_weight=0"),
+}
 PARTS = {"development": "not holdout", "held out": "holdout"}
 
 
-def run(arm: str, part: str, folder: Path) -> dict[str, Any]:
+def run(name: str, options: tuple[str, ...], folder: Path) -> dict[str, Any]:
     """One run's report."""
-    target = folder / f"{arm}-{part}".replace(" ", "-")
-    command = [sys.executable, "-m", "pytest", "cases/v001.yaml", "-q", "-m", PARTS[part]]
+    target = folder / name.replace(" ", "-")
+    command = [sys.executable, "-m", "pytest", "cases/v001.yaml", "-q"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "docs")}
     subprocess.run(
-        [*command, "--memeval-no-gate", "--memeval-output", str(target), *ARMS[arm]],
+        [*command, "--memeval-no-gate", "--memeval-output", str(target), *options],
         cwd=ROOT,
         env=environment,
         check=True,
@@ -67,16 +73,29 @@ def cell(report: dict[str, Any], path: str) -> str:
     return f"{value:.2f}" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
 
 
+def print_table(title: str, reports: dict[str, dict[str, Any]], metrics: tuple[str, ...]) -> None:
+    print(f"\n**{title}**\n")
+    print("| metric | " + " | ".join(reports) + " |")
+    print("| --- |" + " --- |" * len(reports))
+    for path in metrics:
+        print(f"| `{path}` | " + " | ".join(cell(report, path) for report in reports.values()) + " |")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for part in PARTS:
-            reports = {arm: run(arm, part, Path(folder)) for arm in ARMS}
+            reports = {
+                arm: run(f"{arm} {part}", ("-m", PARTS[part], *options), Path(folder)) for arm, options in ARMS.items()
+            }
             total = next(iter(reports.values()))["counts"]["total"]
-            print(f"\n**{part}, {total} cases**\n")
-            print("| metric | " + " | ".join(ARMS) + " |")
-            print("| --- |" + " --- |" * len(ARMS))
-            for path in METRICS:
-                print(f"| `{path}` | " + " | ".join(cell(reports[arm], path) for arm in ARMS) + " |")
+            print_table(f"{part}, {total} cases", reports, METRICS)
+        reports = {
+            arm: run(f"search {arm}", ("--memeval-stages", "search", *options), Path(folder))
+            for arm, options in SEARCH_ARMS.items()
+        }
+        section = next(iter(reports.values()))["search"]
+        queries, documents = section["queries"], section["setup"]["documents"]
+        print_table(f"search, {queries} queries in {documents} memories", reports, SEARCH_METRICS)
 
 
 if __name__ == "__main__":

@@ -120,11 +120,24 @@ FORMULAS: Mapping[str, tuple[str, str]] = {
         "as `reference_coverage`, on the pipeline's own memories",
         "an unreached one is not covered",
     ),
+    "inject.redundancy": (
+        "placements of a memory that stands in an earlier place already / placements in present blocks",
+        "null without a placement",
+    ),
+    "inject.pipeline_redundancy": ("as `redundancy`, on the pipeline's own memories", ""),
+    "inject.tokens_per_block": (
+        "estimated tokens of the present blocks' texts / present blocks with a text",
+        "a wide character is a token, four others are one",
+    ),
+    "inject.budget_use": ("estimated tokens / token budget of the mode", "null where no mode has a budget"),
+    "inject.over_budget": ("injections whose estimated tokens are more than the budget", ""),
     "search.ndcg": ("DCG@k / ideal DCG@k, discount log2(i + 1)", "one name per cut-off: `search.ndcg@10`"),
     "search.mrr": ("mean of 1 / rank of the first relevant hit", "0 without one"),
     "search.recall": ("relevant among the first k / relevant", "one name per cut-off"),
     "search.hit": ("queries with a relevant hit among the first k / queries", "one name per cut-off"),
     "search.map": ("mean over queries of the average precision", "0 without a relevant hit"),
+    "search.queries": ("labelled queries", ""),
+    "search.excluded_queries": ("queries without a relevant memory", "in none of the means"),
 }
 
 #: How an interval is formed, by kind of metric.

@@ -28,6 +28,8 @@ _HOMES = {
         "metrics.l2": "aggregate_l2 compute_l2",
         "metrics.inject": "InjectMetrics aggregate_inject compute_inject",
         "metrics.ranking": "ndcg",
+        "metrics.search": "RRFMetrics aggregate_search compute_search",
+        "search.params": "SearchParams",
         "results": "CaseResult StageResult",
         "datasets.models": "Dataset QAPair QuestionType Sample Session",
         "datasets.locomo": "load_locomo",
@@ -80,6 +82,10 @@ __all__ = [
     "content_similarity",
     "match_memories",
     "ndcg",
+    "RRFMetrics",
+    "SearchParams",
+    "aggregate_search",
+    "compute_search",
     "CaseResult",
     "StageResult",
     "Dataset",
@@ -169,10 +175,14 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.metrics.matching import content_similarity as content_similarity
     from pytest_memeval.metrics.matching import match_memories as match_memories
     from pytest_memeval.metrics.ranking import ndcg as ndcg
+    from pytest_memeval.metrics.search import RRFMetrics as RRFMetrics
+    from pytest_memeval.metrics.search import aggregate_search as aggregate_search
+    from pytest_memeval.metrics.search import compute_search as compute_search
     from pytest_memeval.metrics.text.pairs import ALL_METRICS as ALL_METRICS
     from pytest_memeval.metrics.text.pairs import LIGHT_METRICS as LIGHT_METRICS
     from pytest_memeval.results import CaseResult as CaseResult
     from pytest_memeval.results import StageResult as StageResult
+    from pytest_memeval.search.params import SearchParams as SearchParams
     from pytest_memeval.tuning.analysis import TuningResult as TuningResult
     from pytest_memeval.tuning.grid import GridSearch as GridSearch
     from pytest_memeval.values import Block as Block

@@ -33,6 +33,7 @@ PRODUCTS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 BUILT_ON: Mapping[str, tuple[str, ...]] = {
     "inject.pipeline_hit_rate": ("l1", "l15"),
     "inject.pipeline_coverage": ("l1", "l15"),
+    "inject.pipeline_redundancy": ("l1", "l15"),
 }
 #: Statuses of a stage that failed, labelled or not.
 FAILED: tuple[str, ...] = ("errored", "void", "ran_errored")

@@ -64,6 +64,7 @@ MAIN_FIGURES = tuple(
         ("l2.section_hit_rate", "section hit"),
         ("l2.scene_grouping_f1", "scene F1"),
         ("inject.reference_coverage", "inject coverage"),
+        ("search.ndcg@10", "search nDCG@10"),
     )
 )
 

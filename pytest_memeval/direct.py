@@ -27,7 +27,7 @@ OWN = frozenset(
     f"memeval_{word}"
     for word in (
         *("case", "registry", "templates", "prompts", "db", "run", "measured"),
-        *("l1", "l15", "l2", "template", "inject"),
+        *("l1", "l15", "l2", "template", "inject", "search"),
     )
 )
 #: pytest's options under which fixtures are shown or left out: then there have to be some.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval import outputs as shapes
+from pytest_memeval.case_clock import case_clock
+from pytest_memeval.corpus import CorpusStore, corpus_of_case, store_memories
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import CaseDatabases, StageContext, StageError
@@ -20,8 +21,9 @@ from pytest_memeval.loops import call_blocking, in_daemon_thread
 from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.recording import StageChatModel
 from pytest_memeval.results import CallRecord, StageResult
+from pytest_memeval.search.params import SearchParams
 from pytest_memeval.stages import StagePlan, needed_stages
-from pytest_memeval.values import Memory, Scene
+from pytest_memeval.values import Hit, Memory, Scene
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet
@@ -30,18 +32,7 @@ if TYPE_CHECKING:
     from pytest_memeval.cases.models import EvalCase
 
 #: What is called of an engine.
-_METHODS = ("extract", "normalize", "resolve", "aggregate", "query_template", "inject", "load")
-
-#: The clock of a case whose messages carry no time.
-DEFAULT_CLOCK = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def case_clock(case: EvalCase) -> datetime:
-    """The case's fixed "now": as written, else one minute after its last message, else 2026-01-01T00:00Z."""
-    if case.now is not None:
-        return case.now
-    times = [message.time for message in case.conversation if message.time is not None]
-    return max(times) + timedelta(minutes=1) if times else DEFAULT_CLOCK
+_METHODS = ("extract", "normalize", "resolve", "aggregate", "query_template", "inject", "search", "load")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +86,8 @@ class StageExecutor:
         get_folder: Callable[[], Path] | None,
         label: str,
         trial: int,
+        corpus: Callable[[], CorpusStore] | None = None,
+        search_params: SearchParams | None = None,
     ) -> None:
         self.plan = plan
         self._case = case
@@ -111,9 +104,11 @@ class StageExecutor:
         self._label = label
         self._trial = trial
         self._get_folder = get_folder or _no_folder
+        self._corpus = corpus
+        self._search_params = search_params or SearchParams()
         #: Set where nothing here runs on a loop: what waits for an awaitable.
         self.wait_for: Callable[[Coroutine[Any, Any, Any]], Any] | None = None
-        self._own: list[OpenDatabases] = []
+        self._own: list[OpenDatabases | CorpusStore] = []
         self.databases: CaseDatabases = databases if databases is not None else self._open()
         self._contexts: dict[str, StageContext] = {}
         #: Store → what filling it raised, ``None`` where it went well.
@@ -149,6 +144,8 @@ class StageExecutor:
             )
         if stage == "inject":
             return await self._inject(trace)
+        if stage == "search":
+            return await self._search(trace)
         raise StageError(f"stage {stage} has no runner", kind="unsupported")
 
     def _modes(self) -> list[str]:
@@ -160,6 +157,9 @@ class StageExecutor:
     async def _inject(self, trace: Trace) -> dict[str, Any]:
         truth = self._case.expected_inject
         assert truth is not None
+        template = self._templates.modes.get(truth.mode)
+        if template is not None and template.token_budget is not None:
+            trace.notes("inject_setup", mode=truth.mode, token_budget=template.token_budget)
         recorded = getattr(self._engine, "inject_recorded", None)
         if callable(recorded):
             ctx = await self._context("main", trace)
@@ -180,6 +180,65 @@ class StageExecutor:
             else:
                 result["pipeline"] = await blocks(await self._stored_context("inject", trace))
         return result
+
+    async def _search(self, trace: Trace) -> dict[str, list[Hit]]:
+        """The hits of every labelled query, under the ids of the corpus."""
+        truth = self._case.expected_search
+        queries = list(dict.fromkeys(entry.query for entry in truth.queries)) if truth is not None else []
+        store = self._corpus_store()
+        params = self._search_params
+        setup: Mapping[str, Any] = {}
+        recorded = getattr(self._engine, "search_recorded", None)
+        if callable(recorded):
+            found = self.checked("search", recorded(queries, await self._context("main", trace)))
+        else:
+            if not store.corpus.memories:
+                raise StageError(
+                    "there is nothing to search in: no case of the set has a labelled memory", kind="search"
+                )
+            await store.ensure(partial(self._load_corpus, store, trace), on_loop=self.wait_for is None)
+            ctx = self._corpus_context(store, trace)
+            found = {
+                query: shapes.hits_of(await self._call("search", query, params.to_dict(), ctx)) for query in queries
+            }
+            describe = getattr(self._engine, "describe_search", None)
+            told = describe(ctx) if callable(describe) else {}
+            setup = {**{str(key): _plain(value) for key, value in told.items()}, **params.to_dict()}
+        known = {query: store.corpus.own_ids(hits) for query, hits in found.items()}
+        if any(by_content for _, by_content in known.values()):
+            trace.notes("note", text="search: hits without a known id were found by content")
+        trace.notes("search_setup", **{**setup, "documents": len(store.corpus.memories)})
+        return {query: hits for query, (hits, _) in known.items()}
+
+    def _corpus_store(self) -> CorpusStore:
+        """The set's, shared by its cases; a case that belongs to no set has one of its own."""
+        if self._corpus is None:
+            store = CorpusStore(corpus_of_case(self._case), lambda: self._store_folder("search"))
+            self._own.append(store)
+            self._corpus = lambda: store
+        return self._corpus()
+
+    async def _load_corpus(self, store: CorpusStore, trace: Trace) -> None:
+        # What is noted here would be one case's by chance.
+        ctx = replace(self._corpus_context(store, trace), record=_no_record)
+        await self._call("load", store_memories(store.corpus), [], ctx)
+
+    def _corpus_context(self, store: CorpusStore, trace: Trace) -> StageContext:
+        chat = StageChatModel(self._llm, self._prompts.versions, f"{self._label}/{trace.notes.stage}/", trace.calls)
+        return StageContext(
+            case_id=store.name,
+            case_set=str(self._case.path) if self._case.path is not None else "",
+            databases=store.databases,
+            prompts=self._prompts,
+            llm=chat,
+            registry=self._registry,
+            templates=self._templates,
+            clock=store.corpus.clock,
+            record=trace.notes,
+            get_folder=store.folder,
+            embedder=self._embedder,
+            trial=self._trial,
+        )
 
     # -- inputs ------------------------------------------------------------------------------------------------
 
@@ -292,6 +351,8 @@ class StageExecutor:
             return {mode: self._known_sections(mode, found) for mode, found in shapes.template_of(output).items()}
         if stage == "inject":
             return shapes.inject_of(output)
+        if stage == "search":
+            return shapes.search_of(output)
         raise OutputError(f"stage {stage} has no output of a known shape")
 
     def _known_sections(self, mode: str, sections: list[Any]) -> list[Any]:
@@ -305,6 +366,15 @@ class StageExecutor:
 
 async def _value(work: Awaitable[Any]) -> Any:
     return await work
+
+
+def _plain(value: object) -> object:
+    """What an engine tells of itself, as a report can hold it."""
+    return value if value is None or isinstance(value, str | int | bool) else str(value)
+
+
+def _no_record(kind: str, **fields: Any) -> None:
+    pass
 
 
 def _no_folder() -> Path:

@@ -220,6 +220,12 @@ def memeval_inject(request: pytest.FixtureRequest, memeval_run: CaseRun) -> Stag
     return _stage(request, memeval_run, "inject", **_chain(request, memeval_run, "inject"))
 
 
+@pytest.fixture
+def memeval_search(request: pytest.FixtureRequest, memeval_run: CaseRun) -> StageResult:
+    """Search: the hits of every labelled query, in the memories of the whole case set."""
+    return _stage(request, memeval_run, "search")
+
+
 def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str, StageResult]:
     """The results that ``stage`` takes, each by its fixture; a test that must have them fails there."""
     from pytest_memeval.stages import needed_stages

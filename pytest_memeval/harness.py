@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.loops import LoopThread
+from pytest_memeval.search_parts import SearchParts
 from pytest_memeval.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Harness:
         self.settings = settings
         self._run_uid = run_uid
         self.loop = LoopThread()
+        self.search = SearchParts(self)
         self._lock = threading.Lock()
         self._registry: Registry | None = None
         self._templates: Templates | None = None
@@ -277,6 +279,7 @@ class Harness:
         if proxy is not None:
             proxy.close()
         self.loop.close()
+        self.search.close()
         cache, self._cache = self._cache, None
         if cache is not None:
             cache.close()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
 
 #: Stages that have a fixture.
-FIXTURE_STAGES: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject")
+FIXTURE_STAGES: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject", "search")
 TAGS = pytest.StashKey[set[str]]()
 #: The case sets collected in this process by node id, whether or not any of their cases is left to run.
 FILES = pytest.StashKey[dict[str, CaseSet]]()

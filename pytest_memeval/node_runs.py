@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.node_cases import StageFailure, is_case_item, sentences
+from pytest_memeval.node_cases import StageFailure, case_and_set, is_case_item, sentences
 from pytest_memeval.node_keys import PREFETCHER, RECORDED, RUN, SAID
+from pytest_memeval.node_search import corpus_for, embedder_of
 from pytest_memeval.plugin import harness_of
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ def key_of(
     if recorded is not None:
         engine, llm = recorded, recorded.no_model()
     with sentences():
-        return harness_of(node.config).resumer.key(node, case, engine, llm, prompts, registry, templates)
+        return harness_of(node.config).resumer.key(
+            node, case, engine, llm, prompts, registry, templates, case_and_set(node)[1]
+        )
 
 
 def _resume(node: Any, key: str, run: CaseRun, *, ready: bool) -> bool:
@@ -153,6 +156,7 @@ def prepare_run(
             folder.append(harness.folder(case.case_id))
         return folder[0]
 
+    corpus, cutoffs = corpus_for(node, case, engine)
     run = CaseRun(
         case,
         engine=engine,
@@ -167,6 +171,9 @@ def prepare_run(
         label=node.nodeid,
         # What an engine says to pytest itself reaches it; any other exception is the stage's.
         passing=(pytest.skip.Exception, pytest.exit.Exception),
+        embedder=embedder_of(node),
+        corpus=corpus,
+        cutoffs=cutoffs,
     )
     try:
         yield run

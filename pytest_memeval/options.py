@@ -44,7 +44,7 @@ OPTIONS: tuple[Option, ...] = (
         "prompt version of every stage that has it (v002), or per stage (l1=v002,l2=@working)",
         metavar="SPEC",
     ),
-    Option("stages", "stages to measure: all, or some of l1,l15,l2,template,inject", "all", metavar="LIST"),
+    Option("stages", "stages to measure: all, or some of l1,l15,l2,template,inject,search", "all", metavar="LIST"),
     Option(
         "stage-input",
         "what a stage is given: the output of the stage before, or the labelled memories",
@@ -96,6 +96,20 @@ OPTIONS: tuple[Option, ...] = (
     Option("arms", "answer questions also with no-memory, full-context, to read scores as lifts", metavar="LIST"),
     Option(
         "adversarial-in-headline", "let adversarial questions count in f1, exact_match, judge_score", False, kind="flag"
+    ),
+    Option(
+        "embedder",
+        "embeddings for search: lexical, openai, sentence-transformers, or module:attribute",
+        "lexical",
+        metavar="NAME",
+    ),
+    Option("embedding-model", "name of the embedding model", metavar="NAME"),
+    Option("embedding-base-url", "address of the embeddings server (default: the model's)", metavar="URL"),
+    Option(
+        "search-params",
+        "parameters of search, such as top_k=20,rrf_k=60,bm25_weight=0.5,bm25_k1=1.2,bm25_b=0.75",
+        "",
+        metavar="LIST",
     ),
     Option(
         "matcher",

@@ -11,14 +11,16 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
+from math import isfinite
 from numbers import Real
 from typing import Any, TypeVar
 
 from pytest_memeval.documents.problems import did_you_mean
-from pytest_memeval.values import Block, Decision, Memory, Scene, Section
+from pytest_memeval.values import Block, Decision, Hit, Memory, Scene, Section
 
-#: Keys under which a stage's output is stored; ``inject`` holds ``labelled`` and ``pipeline`` blocks.
-OUTPUT_KEYS: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject")
+#: Keys under which a stage's output is stored; ``inject`` holds ``labelled`` and ``pipeline`` blocks, ``search`` the
+#: hits by query.
+OUTPUT_KEYS: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject", "search")
 #: What memories were injected.
 INJECT_KEYS: tuple[str, ...] = ("labelled", "pipeline")
 
@@ -39,6 +41,7 @@ class Outputs:
     template: dict[str, list[Section]] | None = None
     inject_labelled: list[Block] | None = None
     inject_pipeline: list[Block] | None = None
+    search: dict[str, list[Hit]] | None = None
     facts: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -60,6 +63,8 @@ class Outputs:
         }
         if inject:
             data["inject"] = inject
+        if self.search is not None:
+            data["search"] = {query: [hit_to_json(hit) for hit in hits] for query, hits in self.search.items()}
         return data
 
     def of(self, stage: str) -> Any:
@@ -86,6 +91,7 @@ class Outputs:
             template=_part("template", data.get("template"), template_of),
             inject_labelled=blocks.get("labelled"),
             inject_pipeline=blocks.get("pipeline"),
+            search=_part("search", data.get("search"), search_of),
             facts=[dict(fact) for fact in facts],
         )
 
@@ -145,6 +151,16 @@ def block_to_json(block: Block) -> dict[str, Any]:
     }
 
 
+def hit_to_json(hit: Hit) -> dict[str, Any]:
+    """What is empty is left out: there are many hits."""
+    data: dict[str, Any] = {"id": hit.id, "score": hit.score}
+    if hit.content:
+        data["content"] = hit.content
+    if hit.source_ids:
+        data["source_ids"] = list(hit.source_ids)
+    return data
+
+
 def memories_of(value: object) -> list[Memory]:
     """A list of :class:`Memory` or of mappings with its fields (``memory_id`` is read as ``id``)."""
     return coerce(value, Memory, _memory, "memory")
@@ -164,6 +180,21 @@ def sections_of(value: object) -> list[Section]:
 
 def blocks_of(value: object) -> list[Block]:
     return coerce(value, Block, _block, "block")
+
+
+def hits_of(value: object) -> list[Hit]:
+    """A list of :class:`Hit`, of mappings with its fields, or of bare ids; best first. Their order counts, not the
+    scores, which may be left out."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        value = [{"id": element} if isinstance(element, str) else element for element in value]
+    return coerce(value, Hit, _hit, "hit")
+
+
+def search_of(value: object) -> dict[str, list[Hit]]:
+    """Query → its hits."""
+    if not isinstance(value, Mapping):
+        raise OutputError(f"expected a mapping of query to a list of hits, got {_kind(value)}")
+    return {str(query): _named(f"query {str(query)!r:.60}", hits, hits_of) for query, hits in value.items()}
 
 
 def template_of(value: object) -> dict[str, list[Section]]:
@@ -355,4 +386,17 @@ def _block(data: Mapping[str, Any]) -> Block:
         memory_ids=_texts(data, "memory_ids"),
         present=present,
         text=_optional_text(data, "text") or "",
+    )
+
+
+def _hit(data: Mapping[str, Any]) -> Hit:
+    _known(data, ("id", "score", "content", "source_ids"))
+    score = _number(data, "score")
+    if score is not None and not isfinite(score):
+        raise ValueError(f"score must be a finite number, got {score}")
+    return Hit(
+        id=_word("id", _plain(data["id"])),
+        score=0.0 if score is None else float(score),
+        content=_optional_text(data, "content") or "",
+        source_ids=_texts(data, "source_ids"),
     )

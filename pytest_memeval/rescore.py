@@ -9,9 +9,11 @@ from typing import Any
 
 from pytest_memeval.assets.registry import Registry
 from pytest_memeval.cases.models import CaseSet, EvalCase
+from pytest_memeval.corpus import set_cutoffs
 from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.kinds import KindCase, KindSet, kind_named
 from pytest_memeval.metrics.l1 import PRIORITY_TOLERANCE
+from pytest_memeval.metrics.search import CUTOFFS
 from pytest_memeval.metrics.thresholds import Gate, Threshold, parse_gate
 from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.report.build import build_report
@@ -49,6 +51,12 @@ def rescore_report(
     run = run_of(report)
     records = records_of(report)
     by_id = {path: {case.case_id: case for case in loaded.cases} for path, loaded in case_sets.items()}
+    wanted = [gate.threshold for gate in (*change.gates, *change.ini_gates, *_stored_gates(run))]
+    cutoffs = {
+        path: set_cutoffs(loaded, (*wanted, *change.expect))
+        for path, loaded in case_sets.items()
+        if isinstance(loaded, CaseSet)
+    }
     results: list[CaseResult] = []
     in_code = gone = changed = 0
     for record in records:
@@ -58,9 +66,10 @@ def rescore_report(
             gone += record.set in case_sets
             continue
         changed += case.content_hash != record.content_hash
+        here = replace(change, scoring=replace(change.scoring, cutoffs=cutoffs.get(record.set, CUTOFFS)))
         try:
             registry = getattr(case_sets[record.set], "registry", None)
-            results.append(rescore_case(record, case, change, run, registry))
+            results.append(rescore_case(record, case, here, run, registry))
         except OutputError as error:
             raise ReportError(f"The outputs of {record.node_id} cannot be read: {error}.") from None
     known = {(record.set, record.case_id) for record in records} | _not_run(run)
@@ -85,6 +94,10 @@ def rescore_report(
 
 def _not_run(run: RunInfo) -> set[tuple[str, str]]:
     return {(path, node.partition("::")[2]) for path, node in run.not_run}
+
+
+def _stored_gates(run: RunInfo) -> list[Gate]:
+    return [parse_gate(text, origin) for text, origin in run.gates]
 
 
 def _gates(run: RunInfo, gates: Sequence[Gate]) -> tuple[tuple[str, str], ...]:
@@ -205,6 +218,9 @@ def _statuses(
 
 def _not_recorded(stage: str, case: EvalCase, outputs: Outputs) -> str | None:
     """What a stage's stored output lacks of what is labelled now."""
+    if stage == "search" and case.expected_search is not None:
+        unasked = [entry.query for entry in case.expected_search.queries if entry.query not in (outputs.search or {})]
+        return f"the run kept no hits of {len(unasked)} of the queries, such as {unasked[0]!r}" if unasked else None
     if stage != "template" or case.expected_l2 is None:
         return None
     wanted = (mode for mode, labels in case.expected_l2.template_section.items() if labels)

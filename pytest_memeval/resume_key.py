@@ -52,8 +52,9 @@ class CaseKeys:
         prompts: PromptSet,
         registry: Registry,
         templates: Templates,
+        corpus: str = "",
     ) -> str:
-        """The case's key. Raises :class:`NoIdentity`."""
+        """The case's key; ``corpus`` is the digest of what its queries are searched in. Raises :class:`NoIdentity`."""
         given = (engine, llm, prompts, registry, templates)
         if self._shared is None or any(one is not other for one, other in zip(given, self._shared[0], strict=True)):
             try:
@@ -63,7 +64,7 @@ class CaseKeys:
         shared = self._shared[1]
         if isinstance(shared, NoIdentity):
             raise shared
-        return ".".join((_short(_case_text(case)), *shared))
+        return ".".join((_short(_case_text(case) + corpus), *shared))
 
     def _parts(
         self, engine: object, llm: object, prompts: PromptSet, registry: Registry, templates: Templates
@@ -75,7 +76,9 @@ class CaseKeys:
         yield _short(json.dumps(self._model(llm), sort_keys=True))
         stages = self._settings.stage_set
         chosen = "all" if stages is None else sorted(stages)
-        yield _short(json.dumps([values["stage_input"], chosen, values.get("trials")]))
+        search = [values[name] for name in ("embedder", "embedding_model", "embedding_base_url")]
+        params = self._settings.search_parameters.to_dict()
+        yield _short(json.dumps([values["stage_input"], chosen, values.get("trials"), search, params]))
         yield _short(__version__)
 
     def _model(self, llm: object) -> list[Any]:
@@ -97,7 +100,7 @@ def _known(thing: object, what: str) -> str:
 
 
 def _case_text(case: EvalCase) -> str:
-    from pytest_memeval.execution import case_clock
+    from pytest_memeval.case_clock import case_clock
 
     # A time zone of the whole file moves the messages' times, which the case's own text does not tell.
     times = " ".join(str(message.time) for message in case.conversation)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet
     from pytest_memeval.assets.registry import Registry
     from pytest_memeval.assets.templates import Templates
-    from pytest_memeval.cases.models import EvalCase
+    from pytest_memeval.cases.models import CaseSet, EvalCase
     from pytest_memeval.harness import Harness
     from pytest_memeval.runner import CaseRun
 
@@ -62,12 +62,15 @@ class Resumer:
         prompts: PromptSet,
         registry: Registry,
         templates: Templates,
+        case_set: CaseSet | None = None,
     ) -> str:
         """The item's key, empty where it has none. Raises NoIdentity in a run that is to go on with another."""
         if self._own_fixtures(item):
             return ""
+        corpus = self._harness.search.corpus(case_set).digest if case_set is not None and case.expected_search else ""
+        assets: dict[str, Any] = {"prompts": prompts, "registry": registry, "templates": templates}
         try:
-            return self._keys.key(case, engine=engine, llm=llm, prompts=prompts, registry=registry, templates=templates)
+            return self._keys.key(case, engine=engine, llm=llm, corpus=corpus, **assets)
         except NoIdentity:
             if self._stored is not None:
                 raise

@@ -22,6 +22,7 @@ from pytest_memeval.loops import LoopBlocked, LoopThread, run_here
 from pytest_memeval.outputs import Outputs
 from pytest_memeval.results import CallRecord, CaseError, StageResult
 from pytest_memeval.scoring import CaseScorer, ScoringOptions
+from pytest_memeval.search.params import SearchParams
 from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, why_idle
 from pytest_memeval.values import DISTILL_STAGES
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import EvalCase
+    from pytest_memeval.corpus import CorpusStore
     from pytest_memeval.metrics.sections import SectionRecord
     from pytest_memeval.metrics.thresholds import Threshold
 
@@ -56,6 +58,7 @@ class RunSettings:
     timeout: float | None = None
     scoring: ScoringOptions = field(default_factory=ScoringOptions)
     expect: tuple[Threshold, ...] = ()
+    search: SearchParams = field(default_factory=SearchParams)
 
 
 class CaseRun:
@@ -83,6 +86,8 @@ class CaseRun:
         label: str = "",
         trial: int = 0,
         passing: tuple[type[BaseException], ...] = (),
+        corpus: Callable[[], CorpusStore] | None = None,
+        cutoffs: tuple[int, ...] | None = None,
     ) -> None:
         self.case = case
         self.engine = engine
@@ -105,7 +110,8 @@ class CaseRun:
         self.outputs = Outputs()
         self.results: dict[str, StageResult] = {}
         self._sections: tuple[tuple[str, ...], Mapping[str, SectionRecord]] | None = None
-        self.scorer = CaseScorer(case, self.outputs, settings.scoring, priority_tolerance=registry.priority_tolerance)
+        scoring = settings.scoring if cutoffs is None else replace(settings.scoring, cutoffs=cutoffs)
+        self.scorer = CaseScorer(case, self.outputs, scoring, priority_tolerance=registry.priority_tolerance)
         self.supported = supported_stages(engine)
         self.plan: StagePlan = plan_stages(
             case,
@@ -131,6 +137,8 @@ class CaseRun:
             get_folder=get_folder,
             label=self.label,
             trial=trial,
+            corpus=corpus,
+            search_params=settings.search,
         )
 
     # -- waiting and preparing ---------------------------------------------------------------------------------
@@ -147,6 +155,8 @@ class CaseRun:
             raise StageError(f"engine {name} does not support stage {stage}", kind="unsupported")
         if stage == "inject" and self.case.expected_inject is None:
             raise StageError("the case names no mode to inject: it has no expected_inject", kind="unsupported")
+        if stage == "search" and self.case.expected_search is None:
+            raise StageError("the case names no queries: it has no expected_search_results", kind="unsupported")
         needed = needed_stages(stage, self.supported) if self.settings.chained else ()
         self.plan = self._executor.plan = self.plan.with_stages((*needed, stage))
 
@@ -307,7 +317,7 @@ class CaseRun:
         if stage == "inject":
             self.outputs.inject_labelled = output.get("labelled")
             self.outputs.inject_pipeline = output.get("pipeline")
-        elif stage in ("l1", "l15", "l2", "template"):
+        elif stage in ("l1", "l15", "l2", "template", "search"):
             setattr(self.outputs, stage, output)
 
     # -- the end -----------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from pytest_memeval.metrics.l1 import PRIORITY_TOLERANCE, L1Metrics, compute_l1
 from pytest_memeval.metrics.l2 import compute_scenes, compute_sections, l2_section
 from pytest_memeval.metrics.l15 import compute_l15
 from pytest_memeval.metrics.matching import Matcher, SimilarityMatcher
+from pytest_memeval.metrics.search import CUTOFFS, compute_search
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.outputs import Outputs
 from pytest_memeval.values import Decision, Memory
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScoringOptions:
-    """How outputs are scored. ``unknown_label``: ``drop`` counts dropped labels apart, ``fp`` as false positives."""
+    """How outputs are scored. ``unknown_label``: ``drop`` counts dropped labels apart, ``fp`` as false positives.
+    ``cutoffs`` are those of the search figures."""
 
     matcher: Matcher = field(default_factory=SimilarityMatcher)
     unknown_label: str = "drop"
     chained: bool = True
+    cutoffs: tuple[int, ...] = CUTOFFS
 
     def describe(self) -> dict[str, Any]:
         """How memories were matched, for the report."""
@@ -249,16 +252,31 @@ class CaseScorer:
         truth = self.case.expected_inject
         referenced = dict.fromkeys(truth.referenced_memory_indices if truth is not None else ())
         labelled = pipeline = None
+        budget = next((fact.get("token_budget") for fact in self.outputs.facts if fact["kind"] == "inject_setup"), None)
         if self.outputs.inject_labelled is not None:
             live = self.labelled_ids(self._placed("inject_labelled")).ids
-            labelled = compute_inject(self.outputs.inject_labelled, _ids_of(referenced, live))
+            labelled = compute_inject(self.outputs.inject_labelled, _ids_of(referenced, live), budget=budget)
         if self.outputs.inject_pipeline is not None:
             live = self.live_ids(self._placed("inject")).ids
             ids = _ids_of(referenced, live)
             # A memory that was not reached stays in the denominator: it was to be injected and cannot be.
             unreached = sum(live.get(index) is None for index in referenced)
-            pipeline = compute_inject(self.outputs.inject_pipeline, ids, unreached=unreached)
+            pipeline = compute_inject(self.outputs.inject_pipeline, ids, unreached=unreached, budget=budget)
         return inject_section(labelled, pipeline)
+
+    def section_search(self) -> SectionRecord:
+        """The figures of the queries, with what searched and how much there was to search in."""
+        truth = self.case.expected_search
+        hits = self.outputs.search or {}
+        rankings = {query: [hit.id for hit in found] for query, found in hits.items()}
+        section = compute_search(
+            truth.queries if truth is not None else (), rankings, cutoffs=self.options.cutoffs
+        ).section()
+        setup = [fact for fact in self.outputs.facts if fact.get("kind") == "search_setup"]
+        if not setup:
+            return section
+        known = {key: value for key, value in setup[-1].items() if key not in ("kind", "stage")}
+        return replace(section, details={**section.details, "setup": known})
 
     def stage_metrics(self, stage: str) -> SectionRecord | None:
         """One stage's own figures, as soon as its output is there."""
@@ -272,6 +290,8 @@ class CaseScorer:
             return self.section_l2(scenes=False, sections=True)
         if stage == "inject":
             return self.section_inject()
+        if stage == "search":
+            return self.section_search()
         return None
 
     def sections(self, scored: Collection[str]) -> dict[str, SectionRecord]:
@@ -285,6 +305,8 @@ class CaseScorer:
             result["l2"] = self.section_l2(scenes="l2" in scored, sections="template" in scored, with_l1="l1" in scored)
         if "inject" in scored:
             result["inject"] = self.section_inject()
+        if "search" in scored:
+            result["search"] = self.section_search()
         return result
 
 

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.settings import ModelSettings, Role
     from pytest_memeval.metrics.thresholds import Gate, Threshold
     from pytest_memeval.runner import RunSettings
+    from pytest_memeval.search.params import SearchParams
     from pytest_memeval.shard import Shard
 
 ENGINES: tuple[str, ...] = ("reference",)
 CHAT_MODELS: tuple[str, ...] = ("recorded", "embedded", "openai")
+EMBEDDERS: tuple[str, ...] = ("lexical", "openai", "sentence-transformers")
 MATCHERS: tuple[str, ...] = ("indel", "levenshtein", "difflib", "optimal", "hybrid")
 
 
@@ -109,7 +111,36 @@ class Settings:
             timeout=self.timeout,
             scoring=ScoringOptions(matcher, self.unknown_label, chained),
             expect=self.default_expectations,
+            search=self.search_parameters,
         )
+
+    @property
+    def search_parameters(self) -> SearchParams:
+        from pytest_memeval.search.errors import SearchError
+        from pytest_memeval.search.params import SearchParams
+
+        try:
+            return SearchParams.parse(self.search_params)
+        except SearchError as error:
+            raise SettingsError(f"{self.where('search_params')}: {error}") from None
+
+    def embedder_settings(self) -> ModelSettings:
+        """Where the embedding model lives: the chat model's server, unless it has one of its own. Raises
+        SettingsError for an address that is none."""
+        from pytest_memeval.llm.settings import DEFAULT_BASE_URL, ModelSettings
+
+        own_server = self.embedding_base_url is not None and self.embedding_base_url != self.base_url
+        try:
+            return ModelSettings(
+                model=self.embedding_model,
+                base_url=self.embedding_base_url or self.base_url or DEFAULT_BASE_URL,
+                endpoint_name=None if own_server else self.endpoint,
+                read_timeout=self.request_timeout,
+                max_attempts=self.max_attempts,
+            )
+        except ValueError as error:
+            which = "embedding-base-url" if own_server else "base-url"
+            raise SettingsError(f"--memeval-{which}: {error}") from None
 
     def load_registry(self) -> Registry:
         from pytest_memeval.assets.registry import load_registry
@@ -166,6 +197,10 @@ class Settings:
                 problem = model.missing_key_message()
             if problem is not None:
                 raise SettingsError(problem)
+        if self.embedder == "openai" and self.cache not in ("replay", "batch") and not self.plan:
+            problem = self.embedder_settings().missing_key_message()
+            if problem is not None:
+                raise SettingsError(f"{self.where('embedder')} openai: {problem}")
         if self.llm_name == "recorded" and self.recorded is None:
             raise SettingsError("--memeval-llm recorded needs a file of answers: name it with memeval_recorded")
         if self.max_cost is not None and self.llm_name == "openai":
@@ -312,6 +347,16 @@ def _check(settings: Settings) -> None:
         refuse(
             "engine", f"unknown engine {engine!r} (your own is named module:attribute){did_you_mean(engine, ENGINES)}"
         )
+    embedder = values["embedder"]
+    if ":" not in embedder and embedder not in EMBEDDERS:
+        refuse(
+            "embedder",
+            f"unknown embedder {embedder!r} (your own is named module:attribute){did_you_mean(embedder, EMBEDDERS)}",
+        )
+    if embedder in ("openai", "sentence-transformers") and not values["embedding_model"]:
+        refuse("embedder", f"{embedder} needs the name of a model: set --memeval-embedding-model")
+    if values["search_params"]:
+        _ = settings.search_parameters
     if values["matcher"] not in MATCHERS:
         refuse("matcher", f"unknown matcher {values['matcher']!r}{did_you_mean(values['matcher'], MATCHERS)}")
     for name in ("predictions", "registry", "templates", "prompts", "recorded", "prices", "contexts"):

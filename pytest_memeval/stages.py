@@ -23,7 +23,7 @@ CHAIN: Mapping[str, tuple[str, ...]] = {
 }
 
 #: The stages that a case's run carries out.
-MEASURED: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject")
+MEASURED: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject", "search")
 
 #: Other words for stages that options accept.
 STAGE_ALIASES: Mapping[str, str] = {"rrf": "search"}
@@ -126,7 +126,7 @@ def _measurable(stage: str, supported: Collection[str], *, can_load: bool, chain
         return False
     if stage == "l15" and has_store and not can_load:
         return False
-    if stage == "inject" and not can_load:
+    if stage in ("inject", "search") and not can_load:
         return False
     if stage in ("l2", "template") and not chained:
         return can_load
@@ -154,7 +154,7 @@ def why_idle(plan: StagePlan, supported: Collection[str], *, engine: str, chaine
 
 def _missing_for(stage: str, supported: Collection[str], *, chained: bool) -> str:
     """What an engine that has the stage's own method still lacks to be measured there."""
-    return "l1" if chained and stage != "inject" and "l1" not in supported else "load"
+    return "l1" if chained and stage not in ("inject", "search") and "l1" not in supported else "load"
 
 
 def why_no_stage(engine: object) -> str:

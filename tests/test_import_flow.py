@@ -36,12 +36,12 @@ PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}
 #: Sub-package → modules (or whole sub-packages) of this package that it may import besides itself.
 MAY_IMPORT: dict[str, set[str]] = {
     "documents": set(),
-    "metrics": {"documents.problems", "values"},
+    "metrics": {"documents.problems", "estimates", "values"},
     "assets": {"documents", "values"},
     "cases": {"assets", "documents", "metrics", "values"},
     "datasets": {"documents", "values"},
     "llm": {"documents", "results", "values"},
-    "engine": {"__version__", "assets", "documents", "llm", "outputs", "results", "search", "values"},
+    "engine": {"__version__", "assets", "documents", "estimates", "llm", "outputs", "results", "search", "values"},
     "search": {"documents.problems", "llm.protocol", "values"},
     "tuning": {"documents", "llm", "metrics", "report", "search", "values"},
     "judge": {"assets", "datasets", "documents", "failures", "llm", "metrics", "recording", "results", "values"},

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from run_bench import DIMENSIONS, TEXTS, ListEngine, Without, finished, full_case, memory, open_run, truth
 
+from pytest_memeval.case_clock import DEFAULT_CLOCK, case_clock
 from pytest_memeval.case_record import case_result, untouched_result
 from pytest_memeval.cases.models import EvalCase, L2GroundTruth
 from pytest_memeval.engine.protocol import StageError, UnusableAnswer
 from pytest_memeval.engine.reference.engine import ReferenceEngine
-from pytest_memeval.execution import DEFAULT_CLOCK, case_clock
 from pytest_memeval.llm.embedded import EmbeddedChatModel
 from pytest_memeval.llm.protocol import (
     ChatModelError,
@@ -70,7 +70,8 @@ def test_an_engine_that_is_right_is_right_everywhere(chained: bool) -> None:
     inject = result.sections["inject"].values()
     assert inject["inject_hit_rate"] == inject["reference_coverage"] == 1
     assert inject.get("pipeline_coverage") == (1 if chained else None)
-    assert (result.errors, result.facts, result.missed_expectations) == ((), (), ())
+    assert (result.errors, result.missed_expectations) == ((), ())
+    assert [fact["kind"] for fact in result.facts] == ["inject_setup"]
 
 
 def test_stages_run_once_in_order_and_stores_are_filled_once() -> None:
@@ -178,7 +179,7 @@ def test_a_failed_stage_voids_itself_and_what_builds_on_it(method: str) -> None:
         values = result.sections["inject"].values()
         assert values["reference_coverage"] == 1
         assert "pipeline_coverage" not in values
-        assert any("not measured on the pipeline's memories" in fact["text"] for fact in result.facts)
+        assert any("not measured on the pipeline's memories" in fact.get("text", "") for fact in result.facts)
 
 
 def test_a_stage_that_only_had_to_run_says_so_when_it_fails() -> None:
@@ -654,7 +655,7 @@ def test_a_provided_result_is_scored_and_feeds_later_stages() -> None:
     assert "extract" not in [method for method, _ in engine.log]
     assert result.outputs["l1"][0]["dimensions"] == ["identity"]
     assert result.sections["l1"].values()["memory_recall"] == pytest.approx(1 / 3)
-    assert [fact["kind"] for fact in result.facts] == ["dropped_label"]
+    assert [fact["kind"] for fact in result.facts] == ["dropped_label", "inject_setup"]
     [(memories,)] = [args for method, args in engine.log if method == "resolve"]
     assert [one.id for one in memories] == ["z"]
 

@@ -291,6 +291,12 @@ def test_injection_is_measured_on_labels_and_on_the_pipeline() -> None:
         "pipeline_hit_rate": 1,
         # The second memory was never extracted: it stays in the denominator.
         "pipeline_coverage": 0.5,
+        "redundancy": 0,
+        "pipeline_redundancy": 0,
+        # The blocks have no text, and the case no budget.
+        "tokens_per_block": None,
+        "budget_use": None,
+        "over_budget": 0,
     }
 
 

@@ -185,7 +185,7 @@ def test_an_engine_without_any_stage_is_told_what_it_meant() -> None:
         def extract(self) -> None: ...
 
     assert why_no_stage(Misspelt()) == (
-        "engine mine supports none of the stages l1, l15, l2, template, inject: it has 'extrct'; "
+        "engine mine supports none of the stages l1, l15, l2, template, inject, search: it has 'extrct'; "
         "did you mean 'extract'?"
     )
     assert why_no_stage(object()).startswith("engine object supports none of the stages")

@@ -195,6 +195,7 @@ class _Loader:
             registry=self.asset_path(row, "registry", folder=False),
             templates=self.asset_path(row, "templates", folder=None),
             prompts=self.asset_path(row, "prompts", folder=True),
+            distractors=self.distractors(row),
             extra=get("extra", {}),
         )
 
@@ -246,6 +247,17 @@ class _Loader:
             wanted = "folder" if folder else "file"
             self.log.structure(row.places[key], f"{key}: {text!r} is not a {wanted}")
             return None
+        return path
+
+    def distractors(self, row: Row) -> Path | None:
+        from pytest_memeval.cases.distractors import load_distractors
+
+        path = self.asset_path(row, "distractors", folder=False)
+        if path is not None:
+            try:
+                load_distractors(path)
+            except DocumentError as error:
+                self.log.file += error.problems
         return path
 
     def load_assets(self, meta: CaseSetMeta) -> None:

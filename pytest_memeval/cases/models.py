@@ -130,7 +130,8 @@ class EvalCase:
 class CaseSetMeta:
     """The ``meta`` block. ``gates`` is ``None`` where the key is absent (defaults apply), ``()`` where it is empty.
 
-    ``registry``, ``templates`` and ``prompts`` are absolute paths, or ``None`` for the ini's or the shipped ones.
+    ``registry``, ``templates`` and ``prompts`` are absolute paths, or ``None`` for the ini's or the shipped ones;
+    ``distractors`` is a file of memories that are only searched among.
     """
 
     version: str | None = None
@@ -142,6 +143,7 @@ class CaseSetMeta:
     registry: Path | None = None
     templates: Path | None = None
     prompts: Path | None = None
+    distractors: Path | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -46,6 +46,7 @@ META = Table(
         "registry": Field(Text(), "path of the dimension registry, relative to this file"),
         "templates": Field(Text(), "path of the templates, relative to this file"),
         "prompts": Field(Text(), "path of the prompts folder, relative to this file"),
+        "distractors": Field(Text(), "path of further memories that queries are searched among, relative to this file"),
     },
     open=True,
 )

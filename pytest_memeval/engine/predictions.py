@@ -1,10 +1,10 @@
 """Outputs recorded elsewhere, served as if an engine had just produced them.
 
 A predictions file is JSON Lines, one case a line: ``{"case_id": "eval-001", "l1": [memory, …], "l15": [decision, …],
-"l2": [scene, …], "template": {mode: [section, …]}, "inject": {"pipeline": [block, …]}}`` with the fields of the value
-classes; ``memeval schema predictions`` prints its JSON Schema. Stages may be left out; ``set`` (the case file's path,
-or its end) tells equal case ids of two files apart. ``facts`` are what the recording run noted (dropped labels, bad
-decisions …), counted as they were there; ``model`` names the chat model that it asked.
+"l2": [scene, …], "template": {mode: [section, …]}, "inject": {"pipeline": [block, …]}, "search": {query: [hit, …]}}``
+with the fields of the value classes; ``memeval schema predictions`` prints its JSON Schema. Stages may be left out;
+``set`` (the case file's path, or its end) tells equal case ids of two files apart. ``facts`` are what the recording run
+noted (dropped labels, bad decisions …), counted as they were there; ``model`` names the chat model that it asked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pytest_memeval.llm.protocol import ChatModelError, ChatReply
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.outputs import OUTPUT_KEYS, OutputError, Outputs
 from pytest_memeval.results import CallRecord, CaseResult
-from pytest_memeval.values import Block, Decision, Memory, Message, Scene, Section
+from pytest_memeval.values import Block, Decision, Hit, Memory, Message, Scene, Section
 
 #: Keys a row may have.
 ROW_KEYS: tuple[str, ...] = ("case_id", "set", "variant", *OUTPUT_KEYS, "facts", "model", "extra")
@@ -157,6 +157,18 @@ class PredictionsEngine:
         self._replay_facts(ctx, "inject")
         found = {"labelled": outputs.inject_labelled, "pipeline": outputs.inject_pipeline}
         return {name: blocks for name, blocks in found.items() if blocks is not None}
+
+    def search_recorded(self, queries: Sequence[str], ctx: StageContext) -> dict[str, list[Hit]]:
+        """The recorded hits of these queries."""
+        found = self._outputs(ctx, "search").search or {}
+        self._replay_facts(ctx, "search")
+        for query in queries:
+            if query not in found:
+                raise StageError(
+                    f"{self.path.name} has no hits of query {query!r} for {ctx.case_id}{did_you_mean(query, found)}",
+                    kind="no_prediction",
+                )
+        return {query: found[query] for query in queries}
 
     def _outputs(self, ctx: StageContext, stage: str) -> Outputs:
         row = self._row(ctx)

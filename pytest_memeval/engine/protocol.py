@@ -20,6 +20,12 @@ stage                 method                                      returns
 ``inject``            ``inject(mode, conversation, ctx)``         ``list[Block]``
 ``search``            ``search(query, params, ctx)``              ``list[Hit]``, best first
 ====================  ==========================================  =========================================
+
+``search`` is measured over the memories of a whole case set. They are given to ``load`` once a process, under ids
+``case_id#index``, in a context that all queries of the set share: its ``case_id`` is a word for the set, its databases
+and folder belong to this corpus. ``params`` is a mapping with ``top_k, rrf_k, bm25_weight, bm25_k1, bm25_b``; an engine
+leaves alone what it does not have. A hit's id, one of its ``source_ids``, or its content tells which memory it is. An
+engine may offer ``describe_search(ctx)``, a mapping of plain values that reports show.
 """
 
 from __future__ import annotations
@@ -55,6 +61,8 @@ RECORD_KINDS: tuple[str, ...] = (
     "invalid_item",  # stage, reason, item: an element of a model's answer that was dropped
     "bad_decision",  # reason, item: an invented id, an unknown action, a second decision for one memory
     "model_call",  # a row of refine_runs
+    "inject_setup",  # by the harness: mode, token_budget
+    "search_setup",  # by the harness: documents, what describe_search() of the engine tells, the parameters
     "note",  # text: anything a reader of the case should know
 )
 

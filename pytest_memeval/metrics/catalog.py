@@ -172,11 +172,36 @@ _ALL: tuple[MetricSpec, ...] = (
     _m("inject", "reference_coverage", "reference coverage", "引用覆盖率"),
     _m("inject", "pipeline_hit_rate", "injection hit rate, pipeline's memories", "注入命中率（流水线记忆）"),
     _m("inject", "pipeline_coverage", "reference coverage, pipeline's memories", "引用覆盖率（流水线记忆）"),
+    _m("inject", "redundancy", "repeated memories in the blocks", "注入块间重复率", better="lower"),
+    _m(
+        "inject", "pipeline_redundancy", "repeated memories, pipeline's", "注入块间重复率（流水线记忆）", better="lower"
+    ),
+    _m("inject", "tokens_per_block", "tokens per block", "每个注入块的 token 数", better="neither", high=None),
+    _m("inject", "budget_use", "share of the token budget used", "token 预算使用率", better="neither", high=None),
+    _m(
+        "inject",
+        "over_budget",
+        "injections over their token budget",
+        "超出 token 预算的注入数",
+        kind="count",
+        better="lower",
+        high=None,
+    ),
     _m("search", "ndcg", "NDCG", "NDCG"),
     _m("search", "mrr", "MRR", "MRR"),
     _m("search", "recall", "recall", "召回率"),
     _m("search", "hit", "hit rate", "命中率"),
     _m("search", "map", "MAP", "MAP"),
+    _m("search", "queries", "queries", "查询数", kind="count", better="neither", high=None),
+    _m(
+        "search",
+        "excluded_queries",
+        "queries without a relevant memory",
+        "无相关记忆的查询数",
+        kind="count",
+        better="lower",
+        high=None,
+    ),
 )
 
 #: What is known of metrics in sections whose names are open: an evaluator may give others, and none has to be there.

@@ -12,11 +12,12 @@ from pytest_memeval.metrics.thresholds import TOLERANCE
 from pytest_memeval.qa_figures import question_report
 from pytest_memeval.report.entries import add_usage, apply_text_policy, case_entry, usage_of
 from pytest_memeval.report.messages import text
+from pytest_memeval.report.search_notes import search_setup, search_warnings, sentences
 from pytest_memeval.report.timings import timings_of
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
 
 #: "major.minor": new keys raise minor, a changed meaning raises major.
-SCHEMA_VERSION = "1.4"
+SCHEMA_VERSION = "1.5"
 #: Keys of a report under which equal runs may differ (in ``summary`` only ``duration_seconds``).
 VARYING_KEYS: tuple[str, ...] = ("run_id", "timestamp", "environment", "config", "timings")
 #: The same within an entry of ``per_case``.
@@ -43,13 +44,17 @@ def build_report(
         path: sections if len(own) == len(ordered) and ordered else aggregate_sections(own)
         for path, own in by_set.items()
     }
+    _add_search(sections, ordered)
+    for path, figures in scoped.items():
+        _add_search(figures, by_set[path])
     gates = evaluate_gates(run, sets, ordered, aggregates=scoped)
+    case_sets = _case_sets(run, sets, by_set, scoped, gates)
     worst = p0_status(gates)
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.run_id,
         "timestamp": run.timestamp,
-        "notes": report_notes(run, gates),
+        "notes": report_notes(run, gates, case_sets=case_sets),
         "run_notes": list(run.notes),
         "summary": {
             "total_cases": len(ordered) + len(run.not_run),
@@ -87,7 +92,7 @@ def build_report(
         "metrics_spec": {"confidence": 0.95, "gate_tolerance": TOLERANCE, "aggregation": "ratio of sums"},
         **sections,
         **dict.fromkeys(_LATER),
-        "case_sets": _case_sets(run, sets, by_set, scoped, gates),
+        "case_sets": case_sets,
         "gates": [gate.to_json() for gate in gates],
         "usage": _usage(ordered),
         "timings": timings_of(ordered),
@@ -101,8 +106,18 @@ def is_embedded(model: Mapping[str, Any]) -> bool:
     return any(str(model.get(key, "")).partition("/")[0] == "embedded" for key in ("kind", "provider", "name", "llm"))
 
 
-def report_notes(run: RunInfo, gates: Sequence[GateResult], lang: str = "en") -> list[str]:
-    """What a reader must know before the figures, the most important first."""
+def _add_search(sections: Mapping[str, Any], records: Sequence[CaseResult]) -> None:
+    """What searched, and what its figures cannot tell."""
+    section = sections.get("search")
+    if section is not None:
+        section["setup"] = search_setup(records)
+        section["warnings"] = search_warnings(records, section)
+
+
+def report_notes(
+    run: RunInfo, gates: Sequence[GateResult], lang: str = "en", *, case_sets: Mapping[str, Any] | None = None
+) -> list[str]:
+    """What a reader must know before the figures, the most important first. ``case_sets`` are the report's."""
     ids: list[tuple[str, dict[str, Any]]] = []
     if is_embedded(run.model):
         ids.append(("embedded", {}))
@@ -121,7 +136,8 @@ def report_notes(run: RunInfo, gates: Sequence[GateResult], lang: str = "en") ->
         ids.append(("no_p0", {}))
     if run.stage_input == "truth":
         ids.append(("truth_input", {}))
-    return [*(text(f"note.{key}", lang, **values) for key, values in ids), *run.notes]
+    searched = sentences(case_sets or {}, lambda key, **values: text(key, lang, **values))
+    return [*(text(f"note.{key}", lang, **values) for key, values in ids), *searched, *run.notes]
 
 
 def case_counts(records: Iterable[CaseResult], not_run: int = 0) -> dict[str, int]:

@@ -160,13 +160,13 @@ _STRUCTURAL = frozenset(
         "action", "candidate_ids", "case_id", "change", "created_at", "decided", "dimension", "dimensions", "expected",
         "expected_targets", "extra", "finish_reason", "id", "ids", "injected", "kind", "memory_id", "memory_ids",
         "memory_type", "missed", "mode", "modes", "model", "placed", "provider", "result_id", "scene_id", "scene_ids",
-        "section", "section_id", "source_ids", "source_message_ids", "stage", "status", "target_ids", "targets", "time",
-        "time_velocity", "variant", "version",
+        "relevant", "repeated", "section", "section_id", "source_ids", "source_message_ids", "stage", "status",
+        "target_ids", "targets", "time", "time_velocity", "variant", "version",
     }
 )  # fmt: skip
 #: What an engine or a model filled as it liked: even its keys and labels are texts.
 _OPAQUE = frozenset({"extra", "item", "params"})
-_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}|-?\d{1,9}")
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}(?:@\d{1,6})?|-?\d{1,9}")
 #: Parts of an entry whose keys may be texts themselves: a search output is keyed by its queries.
 _KEYED_BY_TEXT = frozenset({"search", "queries", "hits", "rankings"})
 _RECORD_FIELDS = frozenset({"query", "results", "hits", "relevant", "score", "content", "params", *_STRUCTURAL})

@@ -81,7 +81,7 @@ class _Page:
 
     def lines(self) -> Iterator[str]:
         gates = [GateResult.from_json(gate) for gate in self._report["gates"]]
-        notes = report_notes(run_of(self._report), gates, self._lang)
+        notes = report_notes(run_of(self._report), gates, self._lang, case_sets=self._report["case_sets"])
         for note in notes[:1]:
             yield f"> {_paragraph(note)}"
             yield ""

@@ -124,6 +124,26 @@ _NOTES = {
     ),
     "gates_off": ("Gates are switched off for this run.", "本次运行已关闭门禁。"),
     "no_p0": ("No P0 gate applies to this run.", "本次运行没有适用的 P0 门禁。"),
+    "search_numpy": (
+        "Search by vectors ran as an exact numpy scan, not on sqlite-vec: {why}. The ranking is the same.",
+        "向量检索使用 numpy 精确扫描，而非 sqlite-vec：{why}。排序结果相同。",
+    ),
+    "search_excluded": (
+        "{count} search queries have no relevant memory: nothing can be found there, and they are in no mean.",
+        "有 {count} 个检索查询没有相关记忆：无从检索，未计入任何均值。",
+    ),
+    "search_close": (
+        "Search: the cut-off {k} is close to the corpus of {documents} memories, so any ranking does well at it.",
+        "检索：截断值 {k} 接近语料规模（{documents} 条记忆），任何排序都会得高分。",
+    ),
+    "search_beyond": (
+        "Search: figures at {k} see only the {top_k} hits that top_k lets through.",
+        "检索：截断值 {k} 的指标只能看到 top_k 限定的 {top_k} 条结果。",
+    ),
+    "search_ceiling": (
+        "{metric} is {value}, near its ceiling: these queries can hardly tell a better system from this one.",
+        "{metric} 为 {value}，已接近上限：这些查询很难再区分更好的系统。",
+    ),
     "truth_input": (
         "Stage input is `truth`: each stage was given the labelled memories, not what the stage before produced.",
         "阶段输入为 `truth`：各阶段使用标注记忆，而非上一阶段的产出。",
@@ -296,7 +316,19 @@ _WORDS = {
     "expectations": ("Missed thresholds of single cases", "单个用例未达到的阈值"),
 }
 
+#: Why vectors were searched by the scan.
+_VECTORS = {
+    "asked_for": ("it was asked for", "应要求"),
+    "no_package": ("the package sqlite-vec is not installed (extra search)", "未安装 sqlite-vec（extra search）"),
+    "no_extensions": (
+        "this Python's sqlite3 cannot load extensions, and apsw is not installed (extra search)",
+        "此 Python 的 sqlite3 不能加载扩展，且未安装 apsw（extra search）",
+    ),
+    "not_loaded": ("sqlite-vec could not be loaded", "sqlite-vec 加载失败"),
+}
+
 _TEXTS: Mapping[str, tuple[str, str]] = {
+    **{f"vectors.{key}": value for key, value in _VECTORS.items()},
     **{f"status.{key}": value for key, value in _STATUS.items()},
     **{f"reason.{key}": value for key, value in _SENTENCES.items()},
     **{f"note.{key}": value for key, value in _NOTES.items()},

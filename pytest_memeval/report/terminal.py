@@ -59,7 +59,7 @@ class _Summary:
         return text(f"terminal.{key}", self._lang, **values)
 
     def lines(self, decides_exit: bool, middle: Sequence[Line] = ()) -> Iterator[Line]:
-        notes = report_notes(run_of(self._report), self._gates, self._lang)
+        notes = report_notes(run_of(self._report), self._gates, self._lang, case_sets=self._report["case_sets"])
         quiet = self._verbosity < 0
         yield from ((note, YELLOW) for note in notes[: 1 if quiet else None])
         if not quiet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 DECIMALS = 6
 
 
+#: Why the numpy scan is used.
+WHY: Mapping[str, str] = {
+    "asked_for": "it was asked for",
+    "no_package": "the package sqlite-vec is not installed (extra search)",
+    "no_extensions": "this Python's sqlite3 cannot load extensions, and apsw is not installed (extra search)",
+    "not_loaded": "sqlite-vec could not be loaded",
+}
+
+
 class _Scan(Protocol):
     def nearest(self, vector: np.ndarray, limit: int) -> list[tuple[int, float]]: ...
     def close(self) -> None: ...
@@ -23,7 +32,7 @@ class _Scan(Protocol):
 
 class VectorIndex:
     """Vectors by id. ``backend`` says what searches (``sqlite-vec over sqlite3``, ``sqlite-vec over apsw``, ``numpy``),
-    ``why`` in a sentence why it is not sqlite-vec, ``None`` where it is. Both give the same ranking.
+    ``fallback`` why it is not sqlite-vec (a key of :data:`WHY`), ``None`` where it is. Both give the same ranking.
 
     Vectors of zeros are never found. Raises :class:`SearchError` for an id given twice, vectors of different dimensions
     and values that are not finite. ``backend="numpy"`` asks for the scan.
@@ -49,10 +58,15 @@ class VectorIndex:
         order = [row for row in sorted(range(len(ids)), key=ids.__getitem__) if rows[row].any()]
         self._ids = [ids[row] for row in order]
         self._lock = Lock()
-        self._scan, self.backend, self.why = _open_scan(_unit(rows[order]), backend)
+        self._scan, self.backend, self.fallback = _open_scan(_unit(rows[order]), backend)
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    @property
+    def why(self) -> str | None:
+        """The fallback as part of a sentence, ``None`` without one."""
+        return None if self.fallback is None else WHY[self.fallback]
 
     def search(
         self, vector: Sequence[float] | np.ndarray, top_k: int | None = None, *, min_similarity: float = -math.inf
@@ -135,7 +149,7 @@ class _SqliteScan:
 
 def _open_scan(rows: np.ndarray, backend: str | None) -> tuple[_Scan, str, str | None]:
     if backend == "numpy":
-        return _NumpyScan(rows), "numpy", "a numpy scan was asked for"
+        return _NumpyScan(rows), "numpy", "asked_for"
     try:
         connection, driver = _connect()
     except _NoExtension as error:
@@ -152,7 +166,7 @@ def _connect() -> tuple[Any, str]:
     try:
         import sqlite_vec
     except ImportError:
-        raise _NoExtension("the package sqlite-vec is not installed (extra search)") from None
+        raise _NoExtension("no_package") from None
     path = sqlite_vec.loadable_path()
     import sqlite3
 
@@ -168,13 +182,13 @@ def _connect() -> tuple[Any, str]:
     try:
         import apsw
     except ImportError:
-        raise _NoExtension("this Python's sqlite3 cannot load extensions, and apsw is not installed") from None
+        raise _NoExtension("no_extensions") from None
     other = apsw.Connection(":memory:")
     try:
         other.enable_load_extension(True)
         other.load_extension(path)
         other.enable_load_extension(False)
-    except apsw.Error as error:
+    except apsw.Error:
         other.close()
-        raise _NoExtension(f"sqlite-vec cannot be loaded: {error}") from None
+        raise _NoExtension("not_loaded") from None
     return other, "apsw"

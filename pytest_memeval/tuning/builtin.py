@@ -94,9 +94,10 @@ def vector_ranks(corpus: Sequence[Document], queries: Sequence[LabelledQuery], e
     except SearchError as error:
         raise TuningError(f"the embedder's vectors cannot be searched: {error}") from None
     index.close()
-    why: str | None = getattr(index, "fallback", None) or getattr(index, "why", None)
     table = np.array([rank_row(ranking, columns) for ranking in rankings], dtype=np.int32)
-    return VectorRanks(table.reshape(len(queries), len(ids)), index.backend, why, dimensions[0] if dimensions else 0)
+    return VectorRanks(
+        table.reshape(len(queries), len(ids)), index.backend, index.why, dimensions[0] if dimensions else 0
+    )
 
 
 def _embed(embedder: Embedder, texts: list[str]) -> list[list[float]]:

@@ -54,7 +54,7 @@ async def pipeline(spec: str | None, case_id: str, talk: list[Message] = TALK) -
 
 
 def test_the_engine_supports_the_distillation_stages() -> None:
-    assert supported_stages(ENGINE) == ("l1", "l15", "l2", "template", "inject")
+    assert supported_stages(ENGINE) == ("l1", "l15", "l2", "template", "inject", "search")
     assert (ENGINE.name, ENGINE.concurrent) == ("reference", True)
 
 

@@ -195,7 +195,7 @@ def test_the_schema_has_every_field(tmp_path: Path) -> None:
     from dataclasses import fields
 
     from pytest_memeval.engine.predictions import ROW_KEYS
-    from pytest_memeval.values import Block, Decision, Scene, Section
+    from pytest_memeval.values import Block, Decision, Hit, Scene, Section
 
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     assert set(schema["properties"]) == set(ROW_KEYS)
@@ -205,6 +205,7 @@ def test_the_schema_has_every_field(tmp_path: Path) -> None:
         "scene": Scene,
         "section": Section,
         "block": Block,
+        "hit": Hit,
     }.items():
         known = set(schema["$defs"][name]["properties"]) - {"memory_id"}
         assert known == {field.name for field in fields(cls)}

@@ -12,7 +12,8 @@ from pytest_memeval.assets.registry import Dimension, Registry
 from pytest_memeval.assets.templates import SectionQuery, SectionSpec, Template, Templates
 from pytest_memeval.engine.protocol import StageError
 from pytest_memeval.engine.reference.engine import ReferenceEngine
-from pytest_memeval.engine.reference.inject import block_text, estimate_tokens
+from pytest_memeval.engine.reference.inject import block_text
+from pytest_memeval.estimates import text_tokens
 from pytest_memeval.values import Block, Memory, Section
 
 ENGINE = ReferenceEngine()
@@ -205,7 +206,7 @@ def test_sections_agree_with_plain_python(data: st.DataObject, names: list[str],
     [("", 0), ("abcd", 1), ("abcde", 2), ("用户养了一只猫", 7), ("用 Go", 2), ("日本，", 3), ("ｶﾅ", 1)],
 )
 def test_token_estimates(text: str, tokens: int) -> None:
-    assert estimate_tokens(text) == tokens
+    assert text_tokens(text) == tokens
 
 
 def injected(memories: list[Memory], *queries: SectionQuery, budget: int | None) -> list[Block]:
@@ -229,7 +230,7 @@ def test_a_section_over_the_budget_keeps_what_matters_most_in_its_order() -> Non
         aged("old", 2, "a", priority=80),
     ]
     kept = [memories[1], memories[2]]
-    exact = estimate_tokens(block_text("Section 0", kept))
+    exact = text_tokens(block_text("Section 0", kept))
     (block,) = injected(memories, query("a", sort="recent"), budget=exact)
     assert block == Block("Section 0", ("mid", "old"), True, "Section 0\n- text\n- text")
     (block,) = injected(memories, query("a", sort="recent"), budget=exact - 1)
@@ -252,7 +253,7 @@ def test_present_blocks_never_exceed_the_budget(texts: list[tuple[str, int]], bu
         for place, (content, priority) in enumerate(texts)
     ]
     blocks = injected(memories, query("a"), query("b"), budget=budget)
-    assert sum(estimate_tokens(block.text) for block in blocks) <= budget
+    assert sum(text_tokens(block.text) for block in blocks) <= budget
     assert all(block.present == bool(block.memory_ids) == bool(block.text) for block in blocks)
 
 

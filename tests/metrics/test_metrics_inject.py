@@ -68,12 +68,37 @@ def test_f18_nothing_present_or_nothing_referenced() -> None:
 def test_section() -> None:
     labelled, pipeline = InjectMetrics(4, 3, 2, 1), InjectMetrics(5, 1, 2, 0)
     record = inject_section(labelled, pipeline)
-    assert record.ratios == {
+    wanted = {
         "inject_hit_rate": (3, 4),
         "reference_coverage": (1, 2),
         "pipeline_hit_rate": (1, 5),
         "pipeline_coverage": (0, 2),
     }
-    assert set(record.ratios) == {spec.name for spec in metrics_of("inject")}
-    assert set(inject_section(labelled, None).ratios) == {"inject_hit_rate", "reference_coverage"}
+    assert {name: record.ratios[name] for name in wanted} == wanted
+    assert {*record.ratios, *record.counts} == {spec.name for spec in metrics_of("inject")}
+    assert not any(name.startswith("pipeline") for name in inject_section(labelled, None).ratios)
     assert set(inject_section(None, pipeline).details) == {"pipeline"}
+
+
+def test_repeated_memories_are_redundant() -> None:
+    twice = compute_inject([block("a", "b"), block("b", "c"), block("c", present=False)], ["a"])
+    assert (twice.placements, twice.repeated, twice.redundancy) == (4, 1, 0.25)
+    assert twice.details["repeated"] == ["b"]
+    assert compute_inject([block("a", "b")], []).redundancy == 0
+    assert compute_inject([], []).redundancy is None
+
+
+def test_tokens_are_counted_against_the_budget() -> None:
+    first, second = Block("A", ("a",), True, "abcdefgh"), Block("B", ("b",), True, "喜欢喝茶")
+    left_out = Block("C", ("c",), False, "")
+    within = compute_inject([first, second, left_out], ["a"], budget=10)
+    assert (within.tokens, within.tokens_per_block, within.budget_use, within.over_budget) == (6, 3, 0.6, 0)
+    assert within.details["block_tokens"] == [2, 4]
+    beyond = compute_inject([first, second], ["a"], budget=5)
+    assert (beyond.budget_use, beyond.over_budget) == (1.2, 1)
+    both = aggregate_inject([within, beyond])
+    assert (both.budget_use, both.over_budget, both.tokens_per_block) == (12 / 15, 1, 3)
+    assert compute_inject([first], ["a"]).budget_use is None
+    # What has no text cannot be counted, and part of the blocks is no ground to judge a budget.
+    unknown = compute_inject([first, Block("B", ("b",), True, "")], ["a"], budget=1)
+    assert (unknown.tokens_per_block, unknown.budget_use, unknown.over_budget) == (2, None, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import subprocess
 import sys
 from itertools import pairwise
@@ -17,7 +18,7 @@ from search_texts import texts
 from pytest_memeval.llm.protocol import Embedder
 from pytest_memeval.search.errors import SearchError
 from pytest_memeval.search.lexical import LexicalEmbedder
-from pytest_memeval.search.vectors import VectorIndex
+from pytest_memeval.search.vectors import WHY, VectorIndex
 
 HAS_VEC = VectorIndex(["a"], [[1.0]]).backend != "numpy"
 BACKENDS = ["numpy", pytest.param(None, marks=pytest.mark.skipif(not HAS_VEC, reason="sqlite-vec cannot be loaded"))]
@@ -95,19 +96,26 @@ def test_the_extension_and_the_scan_agree(data: st.DataObject) -> None:
 
 def test_what_searches_is_said() -> None:
     index = VectorIndex(["a"], [[1.0, 0.0]])
-    assert (index.why is None) == index.backend.startswith("sqlite-vec")
+    assert (index.fallback is None) == index.backend.startswith("sqlite-vec")
     scan = VectorIndex(["a"], [[1.0, 0.0]], backend="numpy")
-    assert scan.backend == "numpy"
-    assert scan.why
+    assert (scan.backend, scan.fallback) == ("numpy", "asked_for")
 
 
 def test_without_the_package_the_scan_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sqlite_vec", None)
     index = VectorIndex(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
-    assert index.backend == "numpy"
-    assert index.why is not None
-    assert "sqlite-vec is not installed" in index.why
+    assert (index.backend, index.fallback) == ("numpy", "no_package")
+    assert "not installed" in WHY["no_package"]
     assert index.search([0.0, 2.0])[0][0] == "b"
+
+
+@pytest.mark.skipif(not HAS_VEC, reason="sqlite-vec cannot be loaded")
+def test_a_python_without_extensions_and_without_apsw_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apsw", None)
+    index = VectorIndex(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
+    wanted = {True: "sqlite-vec over sqlite3", False: "numpy"}
+    assert index.backend == wanted[hasattr(sqlite3.Connection, "enable_load_extension")]
+    assert index.fallback in (None, "no_extensions")
 
 
 @pytest.mark.parametrize(

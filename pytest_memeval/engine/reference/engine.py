@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,17 +15,19 @@ from pytest_memeval.engine.reference.db import MemoryStore, fresh_ids
 from pytest_memeval.engine.reference.extract import extract
 from pytest_memeval.engine.reference.inject import inject
 from pytest_memeval.engine.reference.resolve import resolve
+from pytest_memeval.engine.reference.search import IndexKeeper, search
 from pytest_memeval.engine.reference.template_query import query_template
 from pytest_memeval.engine.reference.wiki import SceneStore
-from pytest_memeval.values import Block, Decision, Memory, Message, Scene, Section
+from pytest_memeval.values import Block, Decision, Hit, Memory, Message, Scene, Section
 
 
 class ReferenceEngine:
-    """Extraction, conflict resolution and scenes by prompts; templates and injection by SQL.
+    """Extraction, conflict resolution and scenes by prompts; templates, injection and search by SQL.
 
-    It keeps nothing of a case but what lies in the context's databases, so that one object serves any number of cases
-    at once. ``chunk_characters`` is the greatest length of a conversation read in one call, ``resolve_batch`` and
-    ``aggregate_batch`` are memories a call, ``max_scenes`` is what the scene prompt is told.
+    It keeps nothing of a case but what lies in the context's databases (and an index of them, for as long as they
+    live), so that one object serves any number of cases at once. ``chunk_characters`` is the greatest length of a
+    conversation read in one call, ``resolve_batch`` and ``aggregate_batch`` are memories a call, ``max_scenes`` is what
+    the scene prompt is told.
     """
 
     name = "reference"
@@ -52,6 +54,7 @@ class ReferenceEngine:
         self.resolve_batch = resolve_batch
         self.aggregate_batch = aggregate_batch
         self.max_scenes = max_scenes
+        self._indexes = IndexKeeper()
 
     async def load(self, memories: Sequence[Memory], scenes: Sequence[Scene], ctx: StageContext) -> None:
         """Put memories and scenes into the stores as they are; an id in use is a StageError and loads nothing.
@@ -114,6 +117,14 @@ class ReferenceEngine:
     async def inject(self, mode: str, conversation: Sequence[Message], ctx: StageContext) -> list[Block]:
         """The blocks that a mode puts before a conversation."""
         return inject(mode, conversation, ctx)
+
+    async def search(self, query: str, params: Mapping[str, Any], ctx: StageContext) -> list[Hit]:
+        """The stored memories that fit the query, best first: words and vectors, fused by their ranks."""
+        return await search(query, params, ctx, self._indexes)
+
+    def describe_search(self, ctx: StageContext) -> dict[str, Any]:
+        """What searches in this store, for the report."""
+        return self._indexes.index(ctx).describe()
 
 
 def _stored_label(label: str, ctx: StageContext) -> str:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 
 from pytest_memeval.engine.protocol import StageContext
 from pytest_memeval.engine.reference.db import MemoryStore
 from pytest_memeval.engine.reference.template_query import find_template, query_template
+from pytest_memeval.estimates import text_tokens
 from pytest_memeval.values import Block, Memory, Message
-
-#: Characters of other than East Asian scripts that count as one token.
-CHARACTERS_PER_TOKEN = 4
 
 
 def inject(mode: str, conversation: Sequence[Message], ctx: StageContext) -> list[Block]:
@@ -35,7 +32,7 @@ def inject(mode: str, conversation: Sequence[Message], ctx: StageContext) -> lis
             continue
         text = block_text(section.title, kept)
         if left is not None:
-            left -= estimate_tokens(text)
+            left -= text_tokens(text)
         blocks.append(Block(section.title, tuple(str(memory.id) for memory in kept), True, text))
     return blocks
 
@@ -45,16 +42,9 @@ def block_text(title: str, memories: Sequence[Memory]) -> str:
     return "\n".join([title, *(f"- {' '.join(memory.content.splitlines())}" for memory in memories)])
 
 
-def estimate_tokens(text: str) -> int:
-    """A rough count, the same for every model: a wide character (East Asian scripts, most emoji) is one token, four
-    other characters are one, rounded up."""
-    wide = sum(unicodedata.east_asian_width(character) in ("W", "F") for character in text)
-    return wide + -(-(len(text) - wide) // CHARACTERS_PER_TOKEN)
-
-
 def _fitting(title: str, memories: Sequence[Memory], budget: int | None) -> list[Memory]:
     """The memories that fit, in their order: all, or those of highest priority up to the first that does not fit."""
-    if budget is None or not memories or estimate_tokens(block_text(title, memories)) <= budget:
+    if budget is None or not memories or text_tokens(block_text(title, memories)) <= budget:
         return list(memories)
     ranked = sorted(
         range(len(memories)), key=lambda place: (-_priority(memories[place]), place)
@@ -62,7 +52,7 @@ def _fitting(title: str, memories: Sequence[Memory], budget: int | None) -> list
     chosen: list[int] = []
     for place in ranked:
         trial = sorted([*chosen, place])
-        if estimate_tokens(block_text(title, [memories[kept] for kept in trial])) > budget:
+        if text_tokens(block_text(title, [memories[kept] for kept in trial])) > budget:
             break
         chosen = trial
     return [memories[place] for place in chosen]
