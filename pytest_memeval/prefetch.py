@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -345,9 +346,9 @@ def _places_to_come(worker: Any) -> list[Any]:
     queue = worker.torun
     if hasattr(queue, "lock"):
         with queue.lock() as waiting:
-            return [worker.nextitem_index, *waiting]
+            return [worker.nextitem_index, *islice(waiting, 2 * FURTHEST)]
     with queue.mutex:  # a plain queue, before pytest-xdist 3.7
-        return [worker.nextitem_index, *queue.queue]
+        return [worker.nextitem_index, *islice(queue.queue, 2 * FURTHEST)]
 
 
 class _ItemHooks:

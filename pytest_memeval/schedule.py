@@ -7,7 +7,9 @@ worker has begun ahead of its turn is not moved: it would be paid for twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -68,6 +70,17 @@ class CaseScheduling:
         self._chosen.schedule()
 
 
+@contextmanager
+def _locked(queue: Any) -> Iterator[deque[Any]]:
+    """The items of a worker's queue, nobody else's meanwhile."""
+    if hasattr(queue, "lock"):
+        with queue.lock() as items:
+            yield items
+    else:  # a plain queue, before pytest-xdist 3.7
+        with queue.mutex:
+            yield queue.queue
+
+
 def keep_begun(worker: Any, is_begun: Callable[[int], bool], lost: Callable[[Sequence[int]], None]) -> None:
     """Have an xdist worker part with items only while they are not begun, and tell ``lost`` with which it parts.
 
@@ -76,11 +89,12 @@ def keep_begun(worker: Any, is_begun: Callable[[int], bool], lost: Callable[[Seq
 
     def steal(indices: Sequence[int]) -> None:
         wanted = set(indices)
-        with worker.torun.lock() as queue:
+        with _locked(worker.torun) as queue:
             stolen = [item for item in queue if item in wanted and not is_begun(item)]
-            if stolen:
-                gone = set(stolen)
-                worker.torun.replace(item for item in queue if item not in gone)
+            gone = set(stolen)
+            left = [item for item in queue if item not in gone]
+            queue.clear()
+            queue.extend(left)
         lost(stolen)
         worker.sendevent("unscheduled", indices=stolen)
 
