@@ -111,7 +111,7 @@ class Controller:
             # Where a worker has died, the next one runs each case in its turn: then it is known which one it was.
             node.workerinput["memeval_in_turn"] = True
         if RESUME_FROM in self.config.stash:
-            journal = self.config.stash[RESUME_FROM]
+            journal = self.config.stash[RESUME_FROM].journal
             if node.gateway.spec.popen:
                 node.workerinput["memeval_resume"] = str(journal)
             else:

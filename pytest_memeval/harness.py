@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.settings import Role
     from pytest_memeval.plan import Plan
     from pytest_memeval.results import CallRecord
+    from pytest_memeval.resume import StoredRun
     from pytest_memeval.resuming import Resumer
     from pytest_memeval.runner import RunSettings
 
@@ -64,8 +65,8 @@ class Harness:
         self._prices: PriceTable | None = None
         self._plan: Plan | None = None
         self._folders = 0
-        #: Journal of the run to go on with, set where there is one.
-        self.resume_from: Path | None = None
+        #: The run to go on with, set where there is one.
+        self.resume_from: StoredRun | None = None
         self._resumer: Resumer | None = None
         #: Calls of the judge outside of any case's own work: those of the test that runs.
         self.judge_calls: list[CallRecord] = []
@@ -123,12 +124,11 @@ class Harness:
 
     @property
     def resumer(self) -> Resumer:
-        """The cases' keys, and what is taken from an earlier run. Raises SettingsError for a journal of no use."""
+        """The cases' keys, and what is taken from an earlier run."""
         if self._resumer is None:
-            from pytest_memeval.resume import StoredRun
             from pytest_memeval.resuming import Resumer
 
-            self._resumer = Resumer(self, None if self.resume_from is None else StoredRun(self.resume_from))
+            self._resumer = Resumer(self, self.resume_from)
         return self._resumer
 
     def build_engine(self) -> object:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
     from pytest_memeval.recorder import Recorder
     from pytest_memeval.results import CaseResult
+    from pytest_memeval.resume import StoredRun
     from pytest_memeval.settings import Settings
 
 #: Options that many projects define themselves: registered late, and only when used.
@@ -36,8 +37,8 @@ HANDED = pytest.StashKey[tuple[str, "CaseResult"]]()
 PATTERNS = pytest.StashKey[list[Any]]()
 #: The ``--dist`` that the user gave, "no" for none.
 CHOSEN_DIST = pytest.StashKey[str]()
-#: Journal of the run that this one goes on with, on the controller.
-RESUME_FROM = pytest.StashKey[Path]()
+#: The run that this one goes on with, on the controller.
+RESUME_FROM = pytest.StashKey["StoredRun"]()
 #: ``--dist`` as the user gave it.
 DIST = pytest.StashKey[str]()
 
@@ -216,19 +217,19 @@ def harness_of(config: pytest.Config) -> Harness:
     return known
 
 
-def _resume_from(config: pytest.Config) -> Path | None:
-    """The journal of the run to go on with: found once, on the controller."""
+def _resume_from(config: pytest.Config) -> StoredRun | None:
+    """The run to go on with: its journal is found once, on the controller."""
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is None:
         return config.stash.get(RESUME_FROM, None)
+    from pytest_memeval.resume import StoredRun, journal_of_text
+
     if "memeval_resume_lines" in worker:
         # Another machine than the controller's has no such file.
-        from pytest_memeval.resume import journal_of_text
-
         path = journal_of_text(worker["memeval_resume_lines"])
         config.add_cleanup(lambda: path.unlink(missing_ok=True))
-        return path
-    return Path(worker["memeval_resume"]) if "memeval_resume" in worker else None
+        return StoredRun(path)
+    return StoredRun(Path(worker["memeval_resume"])) if "memeval_resume" in worker else None
 
 
 def _can_prepare(config: pytest.Config, settings: Settings) -> bool:
@@ -271,8 +272,8 @@ def check_options(config: pytest.Config) -> None:
         if settings.resume is not None:
             from pytest_memeval.resume import StoredRun, find_journal
 
-            config.stash[RESUME_FROM] = find_journal(settings.resume, config.invocation_params.dir)
-            StoredRun(config.stash[RESUME_FROM])
+            journal = find_journal(settings.resume, config.invocation_params.dir)
+            config.stash[RESUME_FROM] = StoredRun(journal)
     except (SettingsError, DocumentError) as error:
         raise pytest.UsageError(str(error)) from None
 

@@ -93,6 +93,8 @@ class Prefetcher:
         config.pluginmanager.register(self._hooks, HOOKS_NAME)
         #: Items whose results an earlier run has.
         self._taken: set[str] = set()
+        #: For so many items the window is not to be filled.
+        self._pause = 0
         #: Items that another worker has taken over, which are forgotten here.
         self._lost: deque[str] = deque()
         self._in_vain = 0
@@ -284,18 +286,23 @@ class Prefetcher:
             return
         self._forget_lost()
         depth = self._ahead.limit * (1 if self._careful else DEPTH)
+        if self._pause:
+            self._pause -= 1
+            return
         passed = 0
         for upcoming in self._upcoming(item):
             if len(self._ahead) >= depth:
                 return
-            if upcoming.nodeid in self._ahead or self.reason(upcoming) is not None:
-                continue
-            assert isinstance(upcoming, CaseItem | KindItem)
             if upcoming.nodeid in self._taken:
                 passed += 1
                 if passed > FURTHEST:
+                    # All that is near is under way or taken: no need to look at the same items from the next one.
+                    self._pause = FURTHEST // 2
                     return
                 continue
+            if upcoming.nodeid in self._ahead or self.reason(upcoming) is not None:
+                continue
+            assert isinstance(upcoming, CaseItem | KindItem)
             known = self._known.get(self._definitions(upcoming))
             if known is None or not _can_overlap(upcoming, known[0]):
                 # Its engine is made when its first item is set up; until then nothing behind it is touched.

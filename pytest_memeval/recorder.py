@@ -21,7 +21,7 @@ from pytest_memeval.values import DISTILL_STAGES
 if TYPE_CHECKING:
     from pytest_memeval.baseline import Baseline
     from pytest_memeval.compare.model import Comparison
-    from pytest_memeval.resume import ResumeCount
+    from pytest_memeval.resume import ResumeCount, StoredRun
     from pytest_memeval.settings import Settings
 
 
@@ -71,12 +71,12 @@ class Recorder:
         """Add a case's result given as the text of its JSON form, and as ``result`` too where that is at hand."""
         self.add(CaseResult.from_json(json.loads(record)) if result is None else result, text=record)
 
-    def go_on_with(self, journal: Path) -> None:
+    def go_on_with(self, stored: StoredRun) -> None:
         """Have the new run's journal begin with the finished cases of an earlier run's."""
-        from pytest_memeval.resume import ResumeCount, StoredRun, run_name
+        from pytest_memeval.resume import ResumeCount, run_name
 
-        self.resume_from = journal
-        self.resumed = ResumeCount(run_name(journal), StoredRun(journal).unreadable)
+        self.resume_from = stored.journal
+        self.resumed = ResumeCount(run_name(stored.journal), stored.unreadable)
 
     def take_process(self, data: Mapping[str, Any]) -> None:
         """What a process says of itself, once: its case files, engine, model, prompts, selection."""
