@@ -254,7 +254,7 @@ def test_saved_contexts_are_played_back(rag: Project, mode: tuple[str, ...]) -> 
     result.assert_outcomes(passed=2)
     assert entries(rag)["height"]["outputs"]["rag"]["response"] == "I read: It is tall."
     # A second judge of the recorded answers gets them, too.
-    rag.run("tower.memeval.jsonl", "--memeval-contexts", "kept/contexts.jsonl", *mode)
+    rag.run("tower.memeval.jsonl", "--memeval-contexts", "kept/contexts.jsonl")
     assert entries(rag)["height"]["outputs"]["rag"] == {
         "query": "How high is it?",
         "contexts": ["It is tall."],
