@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_memeval.tuning.rankers import Ranker
 
 DEFAULT_GRID = ("rrf_k=10,30,60,90,120", "bm25_weight=0.3:0.7:0.1")
-EMBEDDERS = ("lexical", "openai", "sentence-transformers", "none")
 
 #: Seconds between two lines of progress where a terminal does not show them in place.
 _QUIET = 10.0
@@ -54,7 +53,12 @@ def add_tune_command(commands: Any) -> None:
         help="values that stand now (default: the reference engine's)",
     )
     tune.add_argument("--metric", default="ndcg@10", help="ndcg@k, recall@k, hit@k, mrr or map (default: ndcg@10)")
-    tune.add_argument("--embedder", choices=EMBEDDERS, default="lexical", help="vectors of the built-in search")
+    tune.add_argument(
+        "--embedder",
+        default="lexical",
+        metavar="NAME",
+        help="vectors of the built-in search: lexical, openai, sentence-transformers, module:attribute or none",
+    )
     tune.add_argument("--model", metavar="NAME", help="embedding model of openai or sentence-transformers")
     tune.add_argument("--base-url", metavar="URL", help="server of the embedder openai (default: OpenAI's)")
     tune.add_argument("--cache-dir", type=Path, metavar="DIR", help="cache folder of embeddings, as in memeval cache")
@@ -80,6 +84,7 @@ def add_tune_command(commands: Any) -> None:
 
 
 def _tune(arguments: argparse.Namespace) -> int:
+    from pytest_memeval.engine.protocol import StageError
     from pytest_memeval.llm.cache_file import CacheError
     from pytest_memeval.llm.protocol import ChatModelError
     from pytest_memeval.search.errors import SearchError
@@ -95,25 +100,27 @@ def _tune(arguments: argparse.Namespace) -> int:
         return 1
     except (TuningError, SpaceError, SearchError, CacheError) as error:
         raise SettingsError(str(error)) from None
-    except ChatModelError as error:
+    except (ChatModelError, StageError) as error:
         _say(f"the embedder failed: {error}", sys.stderr)
         return 1
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from pytest_memeval.corpus import corpus_of
     from pytest_memeval.report.write import make_home, new_run_id
     from pytest_memeval.tuning.document import terminal_lines, write_tuning
     from pytest_memeval.tuning.grid import GridSearch
     from pytest_memeval.tuning.messages import text
-    from pytest_memeval.tuning.queries import TuningError, corpus_of, queries_of
+    from pytest_memeval.tuning.queries import Document, TuningError, queries_of
     from pytest_memeval.tuning.space import parse_space
 
     if not arguments.timeout > 0 or arguments.threads < 1:
         raise TuningError("--timeout is above 0 and --threads at least 1")
     space = parse_space(arguments.grid, arguments.current, free=arguments.search is not None)
     grid = GridSearch(space, metric=arguments.metric, folds=arguments.folds, seed=arguments.seed)
-    cases = _load(arguments.set).cases
-    corpus, queries = corpus_of(cases), queries_of(cases, group_by=arguments.group_by)
+    case_set = _load(arguments.set)
+    corpus = [Document(str(memory.id), memory.content) for memory in corpus_of(case_set).memories]
+    queries = queries_of(case_set.cases, group_by=arguments.group_by)
     if arguments.export_corpus is not None:
         return _export(arguments.export_corpus, corpus)
     started = time.perf_counter()
@@ -209,7 +216,7 @@ def _ranker(
             "kind": "external",
             "target": redact(arguments.search),
         }
-    embedder = _embedder(arguments, corpus)
+    embedder = _embedder(arguments)
     vectors = vector_ranks(corpus, queries.queries, embedder) if embedder is not None and queries.queries else None
     description = {
         "kind": "built-in",
@@ -221,18 +228,35 @@ def _ranker(
     return RouteRanker(BuiltinRoutes(corpus, queries.queries, vectors)), description
 
 
-def _embedder(arguments: argparse.Namespace, corpus: Sequence[Document]) -> Embedder | None:
+def _embedder(arguments: argparse.Namespace) -> Embedder | None:
+    """What the built-in search embeds texts with; ``None`` for none. Sends nothing."""
     from pytest_memeval.cli_cache import cache_folder
-    from pytest_memeval.tuning.embedders import build_embedder
+    from pytest_memeval.embedders import build_embedder
+    from pytest_memeval.llm.cache import CACHE_FILE_NAME, AnswerCache
+    from pytest_memeval.llm.settings import DEFAULT_BASE_URL, ModelSettings
+    from pytest_memeval.tuning.external import import_object
+    from pytest_memeval.tuning.queries import TuningError
 
-    texts = [document.content for document in corpus]
-    return build_embedder(
-        arguments.embedder,
-        texts,
-        model=arguments.model,
-        base_url=arguments.base_url,
-        cache_folder=cache_folder(arguments.cache_dir) if arguments.embedder == "openai" else None,
-    )
+    name, model, address = arguments.embedder, arguments.model, arguments.base_url
+    if model is not None and name not in ("openai", "sentence-transformers"):
+        raise TuningError(f"--model {model} needs --embedder openai or sentence-transformers, not {name}")
+    if address is not None and name != "openai":
+        raise TuningError(f"--base-url needs --embedder openai, not {name}")
+    if name == "none":
+        return None
+    if ":" in name:
+        given: Embedder = import_object(name, "--embedder")
+        return given
+    if name != "openai":
+        return build_embedder(name, model=model)
+    if model is None:
+        raise TuningError("--embedder openai needs the name of a model: --model NAME")
+    try:
+        settings = ModelSettings(model=model, base_url=address or DEFAULT_BASE_URL)
+    except ValueError as error:
+        raise TuningError(f"--base-url: {error}") from None
+    cache = AnswerCache(cache_folder(arguments.cache_dir) / CACHE_FILE_NAME)
+    return build_embedder(name, settings=settings, cache=cache)
 
 
 class _Progress:

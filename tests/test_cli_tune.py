@@ -155,14 +155,18 @@ def test_failed_combinations_give_status_1(here: Path, capsys: pytest.CaptureFix
     [
         (["none.yaml"], "none.yaml: no such case file"),
         (["set.yaml", "--grid", "rrf=1"], "unknown parameter 'rrf'; did you mean 'rrf_k'?"),
-        (["set.yaml", "--grid", "bm25_b=2"], "bm25_b is a number from 0 to 1, not 2"),
+        (["set.yaml", "--grid", "bm25_b=2"], "bm25_b must be between 0 and 1, not 2; the nearest valid value is 1"),
         (["set.yaml", "--current", "rrf_k=1,2"], "rrf_k has one current value"),
         (["set.yaml", "--metric", "ndgc@5"], "did you mean 'ndcg'?"),
         (["set.yaml", "--folds", "1"], "at least 2 folds"),
         (["set.yaml", "--timeout", "0"], "--timeout is above 0"),
-        (["set.yaml", "--search", "nowhere"], "neither module:attribute nor an http:// address"),
+        (["set.yaml", "--search", "nowhere"], "is not of the form module:attribute"),
         (["set.yaml", "--embedder", "openai"], "--embedder openai needs the name of a model"),
-        (["set.yaml", "--embedder", "word2vec"], "invalid choice: 'word2vec'"),
+        (["set.yaml", "--embedder", "openai", "--model", "m", "--base-url", "ftp://x"], "'ftp://x' is no http"),
+        (["set.yaml", "--embedder", "none", "--model", "m"], "--model m needs --embedder openai"),
+        (["set.yaml", "--base-url", "http://x"], "--base-url needs --embedder openai"),
+        (["set.yaml", "--embedder", "lexcal"], "unknown embedder 'lexcal'; did you mean 'lexical'?"),
+        (["set.yaml", "--embedder", "json:loadz"], "--embedder json:loadz: json has no loadz"),
         (["bad.yaml"], "bad.yaml:8"),
         (["unlabelled.yaml"], "the corpus is empty"),
     ],
@@ -245,3 +249,21 @@ def test_the_manual_shows_what_the_shipped_set_gives(
     assert status("cases/v001.yaml", "--output", str(tmp_path)) == 0
     said = capsys.readouterr().out
     assert said.rpartition("report: ")[0] == shown
+
+
+def test_distractors_and_an_embedder_of_the_project(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (here / "set.yaml").read_text(encoding="utf-8")
+    (here / "set.yaml").write_text(f"meta: {{distractors: more.txt}}\n{text}", encoding="utf-8")
+    (here / "more.txt").write_text("archery is dull\nnothing else\n", encoding="utf-8")
+    (here / "own_embedder_of_the_cli_test.py").write_text(
+        "class Counting:\n"
+        "    name = 'counting'\n"
+        "    async def embed(self, texts):\n"
+        "        return [[1.0 + text.count(letter) for letter in 'abcdefgh'] for text in texts]\n",
+        encoding="utf-8",
+    )
+    assert status("set.yaml", "--embedder", "own_embedder_of_the_cli_test:Counting", "--output", "out") == 0
+    assert "18 memories, 8 queries" in capsys.readouterr().out
+    assert stored(here / "out")["search"]["embedder"] == "counting"
+    assert stored(here / "out")["search"]["dimension"] == 8
+    sys.modules.pop("own_embedder_of_the_cli_test")

@@ -78,6 +78,9 @@ def vector_ranks(corpus: Sequence[Document], queries: Sequence[LabelledQuery], e
 
     documents = sorted((document.id, document.content) for document in corpus)
     ids = [identifier for identifier, _ in documents]
+    fitted = getattr(embedder, "fitted", None)
+    if callable(fitted):
+        embedder = fitted([content for _, content in documents])
     found = _embed(embedder, [content for _, content in documents])
     asked = _embed(embedder, [query.query for query in queries])
     dimensions = sorted({len(vector) for vector in (*found, *asked)})

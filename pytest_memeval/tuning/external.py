@@ -32,9 +32,7 @@ def load_search(target: str, corpus: Sequence[Document], *, timeout: float = 30.
     """
     if target.startswith(("http://", "https://")):
         return HttpSearch(target, timeout=timeout)
-    found = _imported(target)
-    if isinstance(found, type):
-        found = found()
+    found = import_object(target, "--search")
     load = getattr(found, "load", None)
     if callable(load):
         try:
@@ -48,23 +46,32 @@ def load_search(target: str, corpus: Sequence[Document], *, timeout: float = 30.
     return result
 
 
-def _imported(target: str) -> Any:
+def import_object(target: str, option: str) -> Any:
+    """What ``module:attribute`` names, modules of the current folder included; a class is called. TuningError else."""
     module_name, colon, attribute = target.partition(":")
     if not colon or not module_name or not attribute:
-        raise TuningError(f"--search {target!r} is neither module:attribute nor an http:// address")
+        raise TuningError(
+            f"{option} {target!r} is not of the form module:attribute"
+            + (" or http://…" if option == "--search" else "")
+        )
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:
-        raise TuningError(f"--search {target}: cannot import {module_name}: {type(error).__name__}: {error}") from None
+        raise TuningError(f"{option} {target}: cannot import {module_name}: {type(error).__name__}: {error}") from None
     for name in attribute.split("."):
         try:
             found = getattr(found, name)
         except AttributeError:
-            raise TuningError(f"--search {target}: {module_name} has no {attribute}") from None
-    return found
+            raise TuningError(f"{option} {target}: {module_name} has no {attribute}") from None
+    if not isinstance(found, type):
+        return found
+    try:
+        return found()
+    except Exception as error:
+        raise TuningError(f"{option} {target}: {type(error).__name__}: {error}") from error
 
 
 class HttpError(RuntimeError):

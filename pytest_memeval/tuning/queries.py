@@ -65,16 +65,6 @@ def labelled_query(
     return LabelledQuery(query, tuple(gains), tuple(gains.values()), group) if gains else None
 
 
-def corpus_of(cases: Iterable[EvalCase]) -> list[Document]:
-    """All labelled memories of the cases, in their order."""
-    return [
-        Document(f"{case.case_id}#{index}", memory.content)
-        for case in cases
-        if case.expected_l1 is not None
-        for index, memory in enumerate(case.expected_l1.memories)
-    ]
-
-
 def queries_of(cases: Iterable[EvalCase], *, group_by: str = "case") -> QuerySet:
     """All labelled queries of the cases; each belongs to its case's group, or with ``group_by="query"`` to its own."""
     found: list[LabelledQuery] = []

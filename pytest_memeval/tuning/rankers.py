@@ -11,11 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.search.params import SearchParams
 from pytest_memeval.tuning.diagnosis import Diagnosis, diagnose
 from pytest_memeval.tuning.evaluate import RouteRanks, fused_ranks
 from pytest_memeval.tuning.quality import ABSENT, Truths
 from pytest_memeval.tuning.queries import LabelledQuery, TuningError
-from pytest_memeval.tuning.space import PARAMETERS, Params, SpaceError
+from pytest_memeval.tuning.space import DEFAULTS, Params, SpaceError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from pytest_memeval.tuning.quality import Ranks
 
-#: Each route gives at least so many hits to the fusion.
-LEAST_DEPTH = 100
 #: Combinations that are handed over at a time by rank tables.
 _BATCH = 500
 
@@ -60,7 +59,7 @@ class Ranker(Protocol):
 class RouteRanker:
     """The built-in search: fusion of rank tables, which depend on ``bm25_k1`` and ``bm25_b`` only.
 
-    Each route gives its first 100 hits to the fusion, or ``top_k`` if that is more.
+    Each route gives its first hits to the fusion, as many as :attr:`SearchParams.depth`.
 
     ``routes(k1, b)`` gives the tables of all queries, in the order of the queries of ``Truths``.
     """
@@ -73,8 +72,8 @@ class RouteRanker:
 
     def check(self, names: Sequence[str]) -> None:
         for name in names:
-            if name not in PARAMETERS:
-                raise SpaceError(f"unknown parameter {name!r}{did_you_mean(name, PARAMETERS)}")
+            if name not in DEFAULTS:
+                raise SpaceError(f"unknown parameter {name!r}{did_you_mean(name, DEFAULTS)}")
 
     def ranks(self, params: Sequence[Params], truths: Truths) -> Iterator[Batch]:
         import numpy as np
@@ -102,12 +101,13 @@ class RouteRanker:
         """Each pair of k and weight is ranked once; ``top_k`` only cuts."""
         import numpy as np
 
-        pairs = [(_number(one, "rrf_k"), _number(one, "bm25_weight")) for one in params]
+        asked = [SearchParams.of(one) for one in params]
+        pairs = [(one.rrf_k, one.bm25_weight) for one in asked]
         different = list(dict.fromkeys(pairs))
         place = {pair: number for number, pair in enumerate(different)}
         ranks = fused_ranks(self._tables(key), truths, [k for k, _ in different], [weight for _, weight in different])
         wanted = ranks[[place[pair] for pair in pairs]]
-        shown = np.array([_number(one, "top_k") for one in params])
+        shown = np.array([one.top_k for one in asked])
         cut: Ranks = np.where(wanted <= shown[:, None], wanted, ABSENT).astype(np.int32)
         return cut
 
@@ -117,13 +117,8 @@ _Key = tuple[float, float, int]
 
 
 def _key(params: Mapping[str, Any]) -> _Key:
-    # As many hits as the reference engine lets each route give to the fusion.
-    depth = max(LEAST_DEPTH, int(_number(params, "top_k")))
-    return _number(params, "bm25_k1"), _number(params, "bm25_b"), depth
-
-
-def _number(params: Mapping[str, Any], name: str) -> float:
-    return float(params.get(name, PARAMETERS[name].current))
+    found = SearchParams.of(params)
+    return found.bm25_k1, found.bm25_b, found.depth
 
 
 @dataclass

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.search.errors import SearchError
+from pytest_memeval.search.params import RANGES, SearchParams
 
 Value = int | float | str
 Params = dict[str, Value]
@@ -25,44 +27,28 @@ class SpaceError(ValueError):
     """A grid that cannot be searched; the text names parameter and value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of the built-in search: the values it may have and the one it has unless told otherwise."""
-
-    name: str
-    current: int | float
-    low: float
-    high: float
-    whole: bool = False
-    description: str = ""
-
-    def check(self, value: Value) -> int | float:
-        """The value as a number of the right kind. SpaceError outside the range."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise SpaceError(f"{self.name} is {self._range}, not {value!r}")
-        if self.whole and float(value) != int(value):
-            raise SpaceError(f"{self.name} is a whole number, not {value!r}")
-        if not self.low <= value <= self.high:
-            closest = min(max(value, self.low), self.high)
-            raise SpaceError(f"{self.name} is {self._range}, not {value!r}; the nearest valid value is {closest:g}")
-        return int(value) if self.whole else value
-
-    @property
-    def _range(self) -> str:
-        return f"a {'whole ' if self.whole else ''}number from {self.low:g} to {self.high:g}"
+def _plain(number: float) -> int | float:
+    return int(number) if number == int(number) else number
 
 
-#: Parameters of the built-in search, in the order in which reports show them.
-PARAMETERS: Mapping[str, Parameter] = {
-    one.name: one
-    for one in (
-        Parameter("rrf_k", 60, 0, 1_000_000, description="how much the first places count: smaller is steeper"),
-        Parameter("bm25_weight", 0.5, 0, 1, description="the text route's share; the vector route has the rest"),
-        Parameter("top_k", 20, 1, 1_000_000, whole=True, description="how many hits are returned"),
-        Parameter("bm25_k1", 1.2, 0, 1_000, description="how soon repeated words stop counting"),
-        Parameter("bm25_b", 0.75, 0, 1, description="how much long memories are held back"),
-    )
+#: The values that stand where nothing else is said, of the built-in search, in the order in which reports show them.
+DEFAULTS: Mapping[str, int | float] = {
+    name: _plain(SearchParams().to_dict()[name]) for name in ("rrf_k", "bm25_weight", "top_k", "bm25_k1", "bm25_b")
 }
+
+
+def _in_range(name: str, value: Value) -> int | float:
+    """A value of the built-in search's parameter. SpaceError outside its range, with the nearest valid value."""
+    allowed = RANGES[name]
+    try:
+        checked = allowed.check(name, value)
+    except SearchError as error:
+        known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not known or allowed.low <= float(value) <= allowed.high:
+            raise SpaceError(str(error)) from None
+        closest = min(max(float(value), allowed.low), allowed.high)
+        raise SpaceError(f"{error}; the nearest valid value is {closest:g}") from None
+    return _plain(checked)
 
 
 @dataclass(frozen=True)
@@ -118,15 +104,14 @@ def make_space(
             twice = Counter(checked).most_common(1)[0][0]
             raise SpaceError(f"{name}: {_text(twice)} is given twice")
         axes[name] = checked
-    now: dict[str, Value] = {} if free else {name: one.current for name, one in PARAMETERS.items()}
+    now: dict[str, Value] = {} if free else dict(DEFAULTS)
     for name, values in axes.items():
-        known = PARAMETERS.get(name)
-        now.setdefault(name, known.current if known is not None else values[0])
+        now.setdefault(name, DEFAULTS.get(name, values[0]))
     for name, value in (current or {}).items():
         if name not in now and not free:
-            raise SpaceError(f"unknown parameter {name!r}{did_you_mean(name, PARAMETERS)}")
+            raise SpaceError(f"unknown parameter {name!r}{did_you_mean(name, DEFAULTS)}")
         now[name] = _checked(name, value, free)
-    known_first = [*(name for name in PARAMETERS if name in axes), *(name for name in axes if name not in PARAMETERS)]
+    known_first = [*(name for name in DEFAULTS if name in axes), *(name for name in axes if name not in DEFAULTS)]
     space = ParamSpace({name: axes[name] for name in known_first}, now)
     if len(space) > MOST_COMBINATIONS:
         raise SpaceError(f"the grid has {len(space):,} combinations; {MOST_COMBINATIONS:,} at most can be tried")
@@ -202,17 +187,16 @@ def _split(word: str, example: str, free: bool) -> tuple[str, str]:
     name = name.strip()
     if not equals or not _NAME.fullmatch(name):
         raise SpaceError(f"{word!r} is not of the form {example}")
-    if not free and name not in PARAMETERS:
-        raise SpaceError(f"unknown parameter {name!r}{did_you_mean(name, PARAMETERS)}")
+    if not free and name not in DEFAULTS:
+        raise SpaceError(f"unknown parameter {name!r}{did_you_mean(name, DEFAULTS)}")
     return name, text
 
 
 def _checked(name: str, value: Value, free: bool) -> Value:
-    known = PARAMETERS.get(name)
-    if known is not None:
-        return known.check(value)
+    if name in DEFAULTS:
+        return _in_range(name, value)
     if not free:
-        raise SpaceError(f"unknown parameter {name!r}{did_you_mean(name, PARAMETERS)}")
+        raise SpaceError(f"unknown parameter {name!r}{did_you_mean(name, DEFAULTS)}")
     if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
         raise SpaceError(f"{name}: {value!r} is neither a finite number nor text")
     return value

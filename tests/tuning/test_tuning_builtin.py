@@ -1,8 +1,7 @@
-"""The built-in search as rank tables, and embedders by name."""
+"""The built-in search as rank tables."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,23 @@ from typing import Any
 import pytest
 from tuning_planted import query, steep_corpus
 
+from pytest_memeval.cases.loader import load_cases
+from pytest_memeval.scoring import labelled_memories
 from pytest_memeval.search.bm25 import Bm25Index
 from pytest_memeval.search.fts import FtsIndex
+from pytest_memeval.search.index import SearchIndex
+from pytest_memeval.search.lexical import LexicalEmbedder
+from pytest_memeval.search.params import SearchParams
 from pytest_memeval.tuning.builtin import BuiltinRoutes, vector_ranks
-from pytest_memeval.tuning.embedders import build_embedder
-from pytest_memeval.tuning.queries import Document, TuningError
+from pytest_memeval.tuning.grid import GridSearch
+from pytest_memeval.tuning.queries import Document, TuningError, queries_of
+from pytest_memeval.tuning.rankers import RouteRanker
+from pytest_memeval.tuning.space import Params
+from pytest_memeval.values import Hit
+
+CASES = load_cases(Path(__file__).parents[2] / "cases" / "v001.yaml")
+SHIPPED = [Document(str(one.id), one.content) for case in CASES for one in labelled_memories(case)]
+SHIPPED_QUERIES = queries_of(CASES).queries
 
 DOCUMENTS = [
     Document("b#0", "用户养了一只猫"),
@@ -41,9 +52,7 @@ def test_word_route_is_that_of_the_search() -> None:
 
 
 def test_vector_route() -> None:
-    embedder = build_embedder("lexical", [one.content for one in DOCUMENTS])
-    assert embedder is not None
-    found = vector_ranks(DOCUMENTS, QUERIES, embedder)
+    found = vector_ranks(DOCUMENTS, QUERIES, LexicalEmbedder())
     assert found.table[0].tolist() == [0, 0, 1]
     # A text without a word has no vector.
     assert found.table[2].tolist() == [0, 0, 0]
@@ -84,40 +93,27 @@ def test_tables_are_made_once_for_all_fusions() -> None:
     made = []
     routes = ranker._routes
     ranker._routes = lambda k1, b: made.append((k1, b)) or routes(k1, b)  # type: ignore[func-returns-value]
-    from pytest_memeval.tuning.grid import GridSearch
-
     GridSearch({"rrf_k": [10, 60], "bm25_k1": [0.5, 1.2], "top_k": [5, 150]}).search(ranker, corpus.queries)
     assert sorted(set(made)) == [(0.5, 0.75), (1.2, 0.75)]
     assert len(made) <= 4
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("lexical", {"model": "m"}, "--model m needs --embedder openai or sentence-transformers"),
-        ("none", {"base_url": "http://x"}, "--base-url needs --embedder openai"),
-        ("openai", {}, "--embedder openai needs the name of a model"),
-        ("openai", {"model": "m", "base_url": "ftp://x"}, "--base-url: base URL 'ftp://x' is no http"),
-    ],
+    "params", [{}, {"rrf_k": 3, "bm25_weight": 0.2}, {"bm25_weight": 1, "top_k": 2}, {"bm25_b": 0.1}]
 )
-def test_bad_embedders(name: str, options: dict[str, str], message: str) -> None:
-    with pytest.raises(TuningError) as caught:
-        build_embedder(name, [], **options)  # type: ignore[arg-type]
-    assert message in str(caught.value)
+def test_the_grid_ranks_as_the_search_of_the_reference_engine_does(params: dict[str, float]) -> None:
+    """Every combination's metric is that of what :class:`SearchIndex` returns for it."""
+    index = SearchIndex([(one.id, one.content) for one in SHIPPED])
+    queries = [query(one.query, *one.relevant, group=one.group) for one in SHIPPED_QUERIES[::3]]
+    vectors = vector_ranks(SHIPPED, queries, LexicalEmbedder())
+    grid = GridSearch({"rrf_k": [60]}, params, metric="map")
+    tables = grid.search(RouteRanker(BuiltinRoutes(SHIPPED, queries, vectors)), queries)
 
+    async def search(text: str, given: Params) -> list[Hit]:
+        return await index.search(text, SearchParams.of(params))
 
-def test_no_embedder() -> None:
-    assert build_embedder("none", []) is None
-
-
-def test_embeddings_of_a_server_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from chat_server import ChatServer
-
-    monkeypatch.setenv("MEMEVAL_API_KEY", "test-key-1")
-    with ChatServer(dimension=6) as server:
-        for _ in range(2):
-            embedder = build_embedder("openai", [], model="e", base_url=server.base_url, cache_folder=tmp_path)
-            assert embedder is not None
-            vectors = asyncio.run(embedder.embed(["one", "two"]))
-            assert [len(vector) for vector in vectors] == [6, 6]
-        assert server.count == 1
+    calls = GridSearch({"rrf_k": [60]}, params, metric="map").search(search, queries)
+    assert tables.current_score == pytest.approx(calls.current_score)
+    assert tables.current_score is not None
+    assert 0.2 < tables.current_score < 0.8
+    index.close()

@@ -162,7 +162,7 @@ def test_python_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         (f"{module}:number", "a int is no function"),
         (f"{module}:Broken", "load() failed with OSError: disk full"),
         ("no_such_module_here:x", "cannot import no_such_module_here: ModuleNotFoundError"),
-        ("plainword", "neither module:attribute nor an http:// address"),
+        ("plainword", "is not of the form module:attribute or http://"),
         ("http://user:secret@127.0.0.1/", "is no plain http"),
         ("http://127.0.0.1:99999/", "port is no number below 65536"),
     ):
