@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_memeval.cases.models import CaseSet
     from pytest_memeval.llm.protocol import Embedder
     from pytest_memeval.tuning.analysis import TuningResult
+    from pytest_memeval.tuning.grid import GridSearch
     from pytest_memeval.tuning.queries import Document, QuerySet
     from pytest_memeval.tuning.rankers import Ranker
 
@@ -107,10 +108,7 @@ def _tune(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from pytest_memeval.corpus import corpus_of
-    from pytest_memeval.report.write import make_home, new_run_id
-    from pytest_memeval.tuning.document import terminal_lines, write_tuning
     from pytest_memeval.tuning.grid import GridSearch
-    from pytest_memeval.tuning.messages import text
     from pytest_memeval.tuning.queries import Document, TuningError, queries_of
     from pytest_memeval.tuning.space import parse_space
 
@@ -124,49 +122,61 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.export_corpus is not None:
         return _export(arguments.export_corpus, corpus)
     started = time.perf_counter()
-    run_id = new_run_id()
     ranker, search = _ranker(arguments, corpus, queries)
     with _Progress() as progress:
         result = grid.search(ranker, queries, progress=progress)
-    document = {
-        "schema_version": _schema_version(),
-        "kind": "tuning",
-        "run_id": run_id,
-        "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
-        "duration_seconds": round(time.perf_counter() - started, 3),
-        "case_set": arguments.set.as_posix(),
-        "corpus": {"memories": len(corpus)},
-        "search": search,
-        "config": {
-            "grid": {name: list(values) for name, values in space.axes.items()},
-            "metric": str(grid.metric),
-            "folds": arguments.folds,
-            "seed": arguments.seed,
-            "group_by": arguments.group_by,
-        },
-        "rrf": _section(result, len(corpus), grid.metric.k),
-    }
-    folder = arguments.output or make_home(Path()) / "tune" / run_id
-    write_tuning(folder, document, arguments.lang)
-    for line in terminal_lines(document, arguments.lang):
-        _say(line)
-    _say(text("files", arguments.lang, folder=folder.as_posix()))
+    document = _document(arguments, grid, result, search, len(corpus), time.perf_counter() - started)
+    _report(document, arguments.output, arguments.lang)
     if result.partial:
         return 130
     return 1 if result.conclusion is None or any(result.unmeasured.values()) else 0
 
 
-def _schema_version() -> str:
+def _document(
+    arguments: argparse.Namespace,
+    grid: GridSearch,
+    result: TuningResult,
+    search: dict[str, Any],
+    memories: int,
+    seconds: float,
+) -> dict[str, Any]:
+    """What ``tuning.json`` holds."""
+    from pytest_memeval.report.write import new_run_id
     from pytest_memeval.tuning.document import SCHEMA_VERSION
 
-    return SCHEMA_VERSION
-
-
-def _section(result: TuningResult, memories: int, k: int | None) -> dict[str, Any]:
     section = result.section()
-    if k is not None and 2 * k > memories:
-        section["notes"].append({"note": "small_corpus", "k": k, "memories": memories})
-    return section
+    if grid.metric.k is not None and 2 * grid.metric.k > memories:
+        section["notes"].append({"note": "small_corpus", "k": grid.metric.k, "memories": memories})
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "tuning",
+        "run_id": new_run_id(),
+        "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
+        "duration_seconds": round(seconds, 3),
+        "case_set": arguments.set.as_posix(),
+        "corpus": {"memories": memories},
+        "search": search,
+        "config": {
+            "grid": {name: list(values) for name, values in grid.space.axes.items()},
+            "metric": str(grid.metric),
+            "folds": arguments.folds,
+            "seed": arguments.seed,
+            "group_by": arguments.group_by,
+        },
+        "rrf": section,
+    }
+
+
+def _report(document: dict[str, Any], output: Path | None, lang: str) -> None:
+    from pytest_memeval.report.write import make_home
+    from pytest_memeval.tuning.document import terminal_lines, write_tuning
+    from pytest_memeval.tuning.messages import text
+
+    folder = output or make_home(Path()) / "tune" / document["run_id"]
+    write_tuning(folder, document, lang)
+    for line in terminal_lines(document, lang):
+        _say(line)
+    _say(text("files", lang, folder=folder.as_posix()))
 
 
 def _load(path: Path) -> CaseSet:
