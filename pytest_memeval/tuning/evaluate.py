@@ -45,14 +45,6 @@ class RouteRanks:
             if table is not None and (table.ndim != 2 or table.shape != (len(self.text), len(self.ids))):
                 raise TuningError(f"a rank table of {table.shape} does not fit {len(self.ids)} documents")
 
-    def cut(self, depth: int) -> RouteRanks:
-        """The tables with each route's first ``depth`` documents only."""
-        import numpy as np
-
-        text, vector = (None if one is None else np.where(one <= depth, one, 0) for one in (self.text, self.vector))
-        assert text is not None
-        return RouteRanks(self.ids, text, vector)
-
 
 def rank_row(ranking: Sequence[str], columns: Mapping[str, int]) -> NDArray[np.int32]:
     """A ranking as a row of ranks; a repeated id counts once, at its best place. TuningError for an unknown id."""

@@ -59,8 +59,6 @@ class Ranker(Protocol):
 class RouteRanker:
     """The built-in search: fusion of rank tables, which depend on ``bm25_k1`` and ``bm25_b`` only.
 
-    Each route gives its first hits to the fusion, as many as :attr:`SearchParams.depth`.
-
     ``routes(k1, b)`` gives the tables of all queries, in the order of the queries of ``Truths``.
     """
 
@@ -91,11 +89,10 @@ class RouteRanker:
         return diagnose(self._tables(_key(params)), truths)
 
     def _tables(self, key: _Key) -> RouteRanks:
-        """The tables for BM25's constants, kept until others are asked for, cut at the depth."""
-        k1, b, depth = key
-        if self._kept is None or self._kept[0] != (k1, b):
-            self._kept = (k1, b), self._routes(k1, b)
-        return self._kept[1].cut(depth)
+        """The tables for BM25's constants, kept until others are asked for."""
+        if self._kept is None or self._kept[0] != key:
+            self._kept = key, self._routes(*key)
+        return self._kept[1]
 
     def _fused(self, key: _Key, params: Sequence[Params], truths: Truths) -> Ranks:
         """Each pair of k and weight is ranked once; ``top_k`` only cuts."""
@@ -112,13 +109,13 @@ class RouteRanker:
         return cut
 
 
-#: bm25_k1, bm25_b, depth
-_Key = tuple[float, float, int]
+#: bm25_k1, bm25_b
+_Key = tuple[float, float]
 
 
 def _key(params: Mapping[str, Any]) -> _Key:
     found = SearchParams.of(params)
-    return found.bm25_k1, found.bm25_b, found.depth
+    return found.bm25_k1, found.bm25_b
 
 
 @dataclass

@@ -74,13 +74,6 @@ def test_without_vectors_the_text_route_decides() -> None:
     assert found.tolist() == [[2, ABSENT], [2, ABSENT]]
 
 
-def test_only_the_first_of_each_route_are_fused() -> None:
-    both = tables([(list("abc"), list("cba"))]).cut(2)
-    assert both.text.tolist()[0][:3] == [1, 2, 0]
-    assert both.vector is not None
-    assert both.vector.tolist()[0][:3] == [0, 2, 1]
-
-
 def test_bad_tables() -> None:
     with pytest.raises(TuningError, match="sorted and different"):
         RouteRanks(("b", "a"), np.zeros((1, 2), dtype=np.int32), None)
