@@ -14,6 +14,10 @@ __version__ = "0.1.0"
 _HOMES = {
     name: module
     for module, names in {
+        "api": "run",
+        "run_report": "RunReport",
+        "documents.problems": "DocumentError",
+        "settings": "SettingsError",
         "values": "Block Decision Hit Memory Message Scene Section",
         "cases.models": (
             "CaseSet EvalCase GtConflictAction GtMemory GtScene InjectGroundTruth L15GroundTruth L1GroundTruth "
@@ -49,6 +53,10 @@ _HOMES = {
 __all__ = [
     "__version__",
     *sorted(_HOMES),
+    "run",
+    "RunReport",
+    "DocumentError",
+    "SettingsError",
     "load_cases",
     "validate_case",
     "CaseSet",
@@ -128,6 +136,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
+    from pytest_memeval.api import run as run
     from pytest_memeval.cases.loader import load_cases as load_cases
     from pytest_memeval.cases.loader import validate_case as validate_case
     from pytest_memeval.cases.models import CaseSet as CaseSet
@@ -148,6 +157,7 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.datasets.models import QuestionType as QuestionType
     from pytest_memeval.datasets.models import Sample as Sample
     from pytest_memeval.datasets.models import Session as Session
+    from pytest_memeval.documents.problems import DocumentError as DocumentError
     from pytest_memeval.engine.protocol import StageContext as StageContext
     from pytest_memeval.engine.protocol import StageError as StageError
     from pytest_memeval.judge.batch import batch_judge as batch_judge
@@ -182,7 +192,9 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.metrics.text.pairs import LIGHT_METRICS as LIGHT_METRICS
     from pytest_memeval.results import CaseResult as CaseResult
     from pytest_memeval.results import StageResult as StageResult
+    from pytest_memeval.run_report import RunReport as RunReport
     from pytest_memeval.search.params import SearchParams as SearchParams
+    from pytest_memeval.settings import SettingsError as SettingsError
     from pytest_memeval.tuning.analysis import TuningResult as TuningResult
     from pytest_memeval.tuning.grid import GridSearch as GridSearch
     from pytest_memeval.values import Block as Block

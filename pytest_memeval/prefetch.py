@@ -21,7 +21,7 @@ import pytest
 
 from pytest_memeval.ahead import Ahead, Prepared
 from pytest_memeval.direct import OWN
-from pytest_memeval.engine.protocol import STAGE_METHODS
+from pytest_memeval.engine.protocol import can_overlap
 from pytest_memeval.items import CaseItem
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.node_cases import prompts_of, registry_of, templates_of
@@ -53,16 +53,6 @@ def _of_project(function: Any, config: pytest.Config) -> bool:
         return True
     path = Path(code.co_filename)
     return config.rootpath in path.parents and "site-packages" not in path.parts
-
-
-def can_overlap(engine: object) -> bool:
-    """Whether several cases may be in the engine at once: what its ``concurrent`` says. Without a word of it, plain
-    methods may not, since they would run in several threads at once and an engine may keep its state in itself."""
-    declared = getattr(engine, "concurrent", None)
-    if declared is not None:
-        return bool(declared)
-    methods = (getattr(engine, name, None) for name in ("load", "normalize", *STAGE_METHODS.values()))
-    return all(inspect.iscoroutinefunction(method) for method in methods if callable(method))
 
 
 def _can_overlap(item: CaseItem | KindItem, known: Any) -> bool:

@@ -30,6 +30,7 @@ engine may offer ``describe_search(ctx)``, a mapping of plain values that report
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -137,3 +138,13 @@ def supported_stages(engine: object) -> tuple[str, ...]:
         stages = set(declared())
         return tuple(stage for stage in STAGE_METHODS if stage in stages)
     return tuple(stage for stage, method in STAGE_METHODS.items() if callable(getattr(engine, method, None)))
+
+
+def can_overlap(engine: object) -> bool:
+    """Whether several cases may be in the engine at once: what its ``concurrent`` says. Without a word of it, plain
+    methods may not, since they would run in several threads at once and an engine may keep its state in itself."""
+    declared = getattr(engine, "concurrent", None)
+    if declared is not None:
+        return bool(declared)
+    methods = (getattr(engine, name, None) for name in ("load", "normalize", *STAGE_METHODS.values()))
+    return all(inspect.iscoroutinefunction(method) for method in methods if callable(method))
