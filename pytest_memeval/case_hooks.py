@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from operator import is_not
 from typing import Any
@@ -18,11 +18,11 @@ from pytest_memeval.case_record import case_result, untouched_result
 from pytest_memeval.cases.models import CaseSet
 from pytest_memeval.garbage import spare_collector
 from pytest_memeval.items import FILES, CaseFile, CaseItem, owner_of
-from pytest_memeval.kind_items import KindFile, KindItem, kind_figure, kind_files, kind_meta, kind_result
+from pytest_memeval.kind_items import KindFile, KindItem, each_variant, kind_figure, kind_files, kind_meta, kind_result
 from pytest_memeval.kinds import KindSet
-from pytest_memeval.node_cases import StageFailure, fixture_case
+from pytest_memeval.node_cases import StageFailure, fixture_case, setup_of
 from pytest_memeval.node_keys import PREFETCHER, PROXY_LINE, RUN, SAID
-from pytest_memeval.plugin import HANDED, harness_of
+from pytest_memeval.plugin import HANDED, settings_of
 from pytest_memeval.report.json_report import dumps
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resuming import RESUMPTION
@@ -57,6 +57,8 @@ class CaseHooks:
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         report = yield
+        if report.passed and report.result and settings_of(self.config).variants:
+            report.result = [node for found in report.result for node in each_variant(found)]
         if report.failed and isinstance(collector, CaseFile | KindFile):
             # xdist hands such attributes on: the controller tells of the file in the report.
             report.memeval_broken = _first_problem(report.longreprtext)  # type: ignore[attr-defined]
@@ -85,7 +87,7 @@ class CaseHooks:
             *((name, value) for name, value in item.user_properties if not name.startswith("memeval.")),
             *properties,
             *(
-                call_properties(run, item.stash.get(PROXY_LINE, None), harness_of(self.config))
+                call_properties(run, item.stash.get(PROXY_LINE, None), setup_of(item))
                 if call.when == "teardown" and run is not None
                 else ()
             ),
@@ -160,24 +162,25 @@ class CaseHooks:
 
     def _envelope(self, item: pytest.Item, owner: str, run: CaseRun | None) -> tuple[dict[str, Any], CaseResult | None]:
         """What the process says with this item's end, and the case's result."""
-        harness = harness_of(self.config)
+        harness = setup_of(item)
+        variant = harness.settings.variant_name
         envelope: dict[str, Any] = {}
         case_set = item.case_file.case_set if isinstance(item, CaseItem) else None
         of_kind = isinstance(item, KindItem)
         case = item.case if isinstance(item, CaseItem) else None if of_kind else fixture_case(item)
         if isinstance(item, KindItem):
             result: CaseResult | None = kind_result(item, run, self._errors, skipped=self._skipped)
-            told = kind_meta(item, run)
+            told = _of_variant(kind_meta(item, run), variant)
             if told is not None and self._once("meta", dumps(told)):
                 envelope["meta"] = told
         elif run is not None:
             result = case_result(
                 run, node_id=item.nodeid, set_path=owner, extra_errors=self._errors, skipped=self._skipped
             )
-            parts = (owner, run.engine, run.llm, run.prompts, run.registry)
+            parts = (owner, variant, run.engine, run.llm, run.prompts, run.registry)
             if len(self._last_meta) != len(parts) or any(map(is_not, parts, self._last_meta)):
                 self._last_meta = parts
-                meta = process_meta(run, owner, harness)
+                meta = _of_variant(process_meta(run, owner, harness), variant)
                 if self._once("meta", dumps(meta)):
                     envelope["meta"] = meta
         elif case is not None:
@@ -191,6 +194,8 @@ class CaseHooks:
             )
         else:
             result = None
+        if result is not None and variant is not None:
+            result = replace(result, variant=variant)
         line = item.stash.get(PROXY_LINE, None)
         if result is not None and line is not None:
             result = replace(result, calls=(*result.calls, *line.calls))
@@ -238,6 +243,11 @@ class CaseHooks:
         whole = self.config.stash.get(SELECTED, {})
         if output is not None and (self._selected or whole) and self._once("selected", ""):
             output["memeval_selected"] = dumps({"selected": self._selected or {}, "shared_out": whole})
+
+
+def _of_variant(meta: Mapping[str, Any] | None, variant: str | None) -> Mapping[str, Any] | None:
+    """What is said of a process's run, with the variant that it is of."""
+    return meta if meta is None or variant is None else {**meta, "variant": variant}
 
 
 def _locate(failure: StageFailure, item: CaseItem) -> None:

@@ -271,19 +271,21 @@ class Controller:
         except OSError as error:
             self._report_trouble(error)
             report = recorder.report
-        if report is not None:
+        if report is not None and recorder.variants is None:
             _add_suite_properties(self.config, report)
+        for name, own in (recorder.variants.reports if recorder.variants is not None else {}).items():
+            _add_suite_properties(self.config, own, variant=name)
         if self._crashes is not None and self._crashes.deaths:
             from pytest_memeval.harness import remove_scratch
 
             remove_scratch(self._run_uid)
         status = session.exitstatus
         self._decides_exit = status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        if report is None and not self._trouble:
+        if report is None and not self._trouble and recorder.variants is None:
             return
         # passed_p0 is null where no P0 gate applies: nothing was missed then, and the summary says so.
         missed = report is not None and report["summary"]["passed_p0"] is False
-        lost = report is not None and report["counts"]["not_run"] > 0
+        lost = bool(recorder.not_run()) if recorder.variants is not None else _lost(report)
         if status == pytest.ExitCode.OK and (missed or lost or self._trouble):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             # A process that died or fell silent can leave a run green: the gates' verdict does not cover that.
@@ -306,7 +308,7 @@ class Controller:
         if recorder is None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             for line in unmatched_folders(self.config):
                 terminalreporter.write_line(f"memeval: {line}", yellow=True)
-        if recorder is None or (recorder.report is None and not self._trouble):
+        if recorder is None or (recorder.report is None and not self._trouble and recorder.variants is None):
             return
         from pytest_memeval.report.console import console_text
         from pytest_memeval.report.messages import text
@@ -314,7 +316,8 @@ class Controller:
 
         lang = recorder.settings.lang
         terminalreporter.section("memeval")
-        lines = (
+        lines = list(recorder.variants.lines()) if recorder.variants is not None else []
+        lines += (
             summary_lines(
                 recorder.report,
                 lang=lang,
@@ -326,8 +329,8 @@ class Controller:
             if recorder.report is not None
             else []
         )
-        if self._only_lost and recorder.report is not None:
-            lost = recorder.report["counts"]["not_run"]
+        if self._only_lost:
+            lost = len(recorder.not_run())
             lines.append((text("terminal.not_run_exit", lang, count=lost), _BAD))
         lines += [(text("terminal.not_written", lang, error=error), _BAD) for error in self._trouble]
         encoding = _encoding(terminalreporter)
@@ -353,7 +356,11 @@ def _teardown_after(report: pytest.TestReport) -> pytest.TestReport:
     return end
 
 
-def _add_suite_properties(config: pytest.Config, report: Mapping[str, Any]) -> None:
+def _lost(report: Mapping[str, Any] | None) -> bool:
+    return report is not None and report["counts"]["not_run"] > 0
+
+
+def _add_suite_properties(config: pytest.Config, report: Mapping[str, Any], variant: str | None = None) -> None:
     """The run's calls, tokens, cost and latencies as properties of the JUnit suite, where one is written."""
     from _pytest.junitxml import xml_key
 
@@ -362,7 +369,7 @@ def _add_suite_properties(config: pytest.Config, report: Mapping[str, Any]) -> N
         from pytest_memeval.report.timings import usage_properties
 
         for name, value in usage_properties(report).items():
-            xml.add_global_property(name, value)
+            xml.add_global_property(name if variant is None else f"{name}[{variant}]", value)
 
 
 def _encoding(terminal: Any) -> str | None:

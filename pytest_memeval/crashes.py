@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.plugin import SUFFIXES, harness_of, settings_of
+from pytest_memeval.variants import variant_in, without_variant
 
 if TYPE_CHECKING:
     import pytest
@@ -37,6 +39,7 @@ class Crashes:
             self._suspects[crashitem] = str(report.longrepr)
             return
         case_file, _, case_id = crashitem.partition("::")
+        case_id = without_variant(case_id, self._names())
         set_path = known.get(crashitem, case_file)
         case = self._case(crashitem, set_path)
         line = case.line if case is not None else 1
@@ -70,7 +73,7 @@ class Crashes:
     def _case(self, node_id: str, set_path: str) -> EvalCase | None:
         """The case of an item that left no word itself; its file is loaded here for that."""
         case_set = self.load_set(set_path)
-        case_id = node_id.partition("::")[2]
+        case_id = without_variant(node_id, self._names()).partition("::")[2]
         cases = case_set.cases if case_set is not None and node_id.startswith(f"{set_path}::") else ()
         return next((case for case in cases if case.case_id == case_id), None)
 
@@ -104,11 +107,18 @@ class Crashes:
         from pytest_memeval.results import CaseError, CaseResult
 
         error = CaseError("worker", "worker_crashed", message)
+        variant = variant_in(node_id, set_path, self._names())
         if case is None:
+            case_id = without_variant(node_id, self._names()).partition("::")[2]
             own = self._crashed_of_kind(node_id, set_path, error)
-            return own or CaseResult(node_id, set_path, node_id.partition("::")[2], "errored", errors=(error,))
+            return replace(own or CaseResult(node_id, set_path, case_id, "errored", errors=(error,)), variant=variant)
         settings = harness_of(self._config).run_settings
-        return untouched_result(case, node_id=node_id, set_path=set_path, settings=settings, errors=(error,))
+        return untouched_result(
+            case, node_id=node_id, set_path=set_path, settings=settings, errors=(error,), variant=variant
+        )
+
+    def _names(self) -> tuple[str, ...]:
+        return settings_of(self._config).variant_names
 
     def _crashed_of_kind(self, node_id: str, set_path: str, error: CaseError) -> CaseResult | None:
         """The record of a crashed case of another kind than distillation; ``None`` for any other item."""
@@ -118,7 +128,8 @@ class Crashes:
         if kind is None:
             return None
         cases = kind.load(self._config.rootpath / set_path, harness_of(self._config)).cases
-        case = next((case for case in cases if node_id == f"{set_path}::{case.case_id}"), None)
+        plain = without_variant(node_id, self._names())
+        case = next((case for case in cases if plain == f"{set_path}::{case.case_id}"), None)
         if case is None:
             return None
         return untouched(case, kind.name, node_id=node_id, set_path=set_path, errors=(error,))

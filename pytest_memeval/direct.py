@@ -81,16 +81,18 @@ def set_up(item: CaseItem) -> bool:
 
 def _run_stages(item: CaseItem, values: dict[str, Any]) -> None:
     file = item.case_file
-    if file.assets is None:
-        file.assets = Assets(prompts_of(item), registry_of(item), templates_of(item))
+    assets = file.assets.get(item.memeval_variant)
+    if assets is None:
+        assets = Assets(prompts_of(item), registry_of(item), templates_of(item))
+        file.assets[item.memeval_variant] = assets
     opened = open_run(
         item,
         item.case,
         values["memeval_engine"],
         values["memeval_llm"],
-        prompts=file.assets.prompts,
-        registry=file.assets.registry,
-        templates=file.assets.templates,
+        prompts=assets.prompts,
+        registry=assets.registry,
+        templates=assets.templates,
     )
     run = opened.__enter__()
     item.addfinalizer(lambda: opened.__exit__(None, None, None))

@@ -52,21 +52,24 @@ def memeval_case(request: pytest.FixtureRequest) -> EvalCase:
 @pytest.fixture(scope="session")
 def memeval_engine(request: pytest.FixtureRequest) -> object:
     """The memory system under test (--memeval-engine)."""
-    recorded = recorded_outputs(request.node)
+    # Where the run's variants differ in it, each has its own: pytest gives the variant's name as the parameter.
+    variant = getattr(request, "param", None)
+    recorded = recorded_outputs(request.node, variant)
     if recorded is not None:
         return recorded
     with sentences():
-        return harness_of(request.node.config).build_engine()
+        return harness_of(request.node.config).variant(variant).build_engine()
 
 
 @pytest.fixture(scope="session")
 def memeval_llm(request: pytest.FixtureRequest) -> ChatModel:
     """The chat model that answers prompts (--memeval-llm); ``complete_sync`` asks it from plain code."""
-    recorded = recorded_outputs(request.node)
+    variant = getattr(request, "param", None)
+    recorded = recorded_outputs(request.node, variant)
     if recorded is not None:
         return recorded.no_model()
     with sentences():
-        return harness_of(request.node.config).build_llm()
+        return harness_of(request.node.config).variant(variant).build_llm()
 
 
 @pytest.fixture(scope="session")

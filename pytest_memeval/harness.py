@@ -67,6 +67,7 @@ class Harness:
         self._folders = 0
         #: The run to go on with, set where there is one.
         self.resume_from: StoredRun | None = None
+        self._variants: dict[str, Harness] = {}
         self._resumer: Resumer | None = None
         #: Calls of the judge outside of any case's own work: those of the test that runs.
         self.judge_calls: list[CallRecord] = []
@@ -74,6 +75,18 @@ class Harness:
         self.kept_databases: Callable[[str], Path] | None = None
         #: Called when the run ends, while the loop still runs; what they raise is dropped.
         self.closers: list[Callable[[], None]] = []
+
+    def variant(self, name: str | None) -> Harness:
+        """The harness of the run's variant of that name; of the candidate for ``None``. Itself without variants."""
+        if not self.settings.variants:
+            return self
+        name = name or self.settings.variants[-1].name
+        if name not in self._variants:
+            from pytest_memeval.variant_harness import VariantHarness
+
+            variant = next(variant for variant in self.settings.variants if variant.name == name)
+            self._variants[name] = VariantHarness(self, self.settings.for_variant(variant))
+        return self._variants[name]
 
     @property
     def run_settings(self) -> RunSettings:
@@ -142,7 +155,7 @@ class Harness:
             from pytest_memeval.engine.reference.engine import ReferenceEngine
 
             return ReferenceEngine()
-        return load_object(name, "--memeval-engine")
+        return load_object(name, self.settings.where("engine"))
 
     def build_llm(self) -> ChatModel:
         """The chat model that the settings name. Raises SettingsError for what it lacks; sends nothing."""

@@ -17,6 +17,7 @@ from pytest_memeval.kind_items import KindItem
 from pytest_memeval.plugin import SHARED_OPTIONS, harness_of
 from pytest_memeval.stages import CHAIN, truth_stages
 from pytest_memeval.values import DISTILL_STAGES
+from pytest_memeval.variant_items import params_of, with_params
 
 if TYPE_CHECKING:
     from _pytest.fixtures import FuncFixtureInfo
@@ -49,8 +50,8 @@ class CaseFile(pytest.File):
     """A case set. Its file errors are one collection error that lists all of them."""
 
     case_set: CaseSet
-    #: What its cases are run with, once the first of them was.
-    assets: Assets | None = None
+    #: What its cases are run with by variant, once the first of them was.
+    assets: dict[str | None, Assets]
     #: What ``request.module`` gives: a case file is none.
     obj = None
 
@@ -59,10 +60,12 @@ class CaseFile(pytest.File):
         return harness_of(self.config)
 
     def collect(self) -> Iterator[CaseItem]:
+        self.assets = {}
         try:
             case_set = self.harness.case_set(self.path)
             if not case_set.problems:
-                self.harness.prompt_set(case_set.meta.prompts)
+                for name in self.harness.settings.variant_names or (None,):
+                    self.harness.variant(name).prompt_set(case_set.meta.prompts)
         except DocumentError as error:
             raise self.CollectError(self._listing(error.problems)) from None
         except ValueError as error:
@@ -78,15 +81,21 @@ class CaseFile(pytest.File):
         self.config.stash.setdefault(FILES, {})[self.nodeid] = case_set
         self._register_tags(case_set)
         functions: dict[tuple[str, ...], tuple[Callable[..., None], FuncFixtureInfo | None, bool]] = {}
+        params = params_of(self.harness.settings)
         for case in case_set.cases:
             stages = self._fixture_stages(case)
-            function, info, direct = functions.get(stages) or (_run_case_for(stages), None, False)
-            item = CaseItem.from_parent(
-                self, name=case.case_id, case=case, stages=stages, function=function, fixtureinfo=info
-            )
-            item.direct = direct if info is not None else can_be_direct(item)
-            functions[stages] = function, item._fixtureinfo, item.direct
-            yield item
+            for own in params:
+                function, info, direct = functions.get(stages) or (_run_case_for(stages), None, False)
+                item = CaseItem.from_parent(
+                    self, name=case.case_id, case=case, stages=stages, function=function, fixtureinfo=info, params=own
+                )
+                if info is None:
+                    direct = can_be_direct(item)
+                    if own is not None and (why := own.why_not(item)) is not None:
+                        raise self.CollectError(f"{self._shown(self.path)}: {why}")
+                item.direct = direct
+                functions[stages] = function, item._fixtureinfo, item.direct
+                yield item
 
     def _fixture_stages(self, case: EvalCase) -> tuple[str, ...]:
         selected = self.harness.run_settings.stages
@@ -119,13 +128,17 @@ class CaseItem(pytest.Function):
     case: EvalCase
     #: The stages whose fixtures the item asks for.
     stages: tuple[str, ...]
+    #: The set-up of a run over several; None in a run of one.
+    memeval_variant: str | None = None
     #: Whether the item may make the values of the plugin's fixtures itself.
     direct: bool = False
 
     @classmethod
     def from_parent(cls, parent: Any, **kw: Any) -> CaseItem:
         case, stages, function = kw.pop("case"), kw.pop("stages"), kw.pop("function")
+        kw, variant = with_params(kw, kw.pop("params", None))
         self: CaseItem = super().from_parent(parent, callobj=function, **kw)
+        self.memeval_variant = variant
         self.case = case
         self.stages = stages
         self.add_marker("memeval")
@@ -173,11 +186,15 @@ def select_items(config: pytest.Config, items: list[pytest.Item]) -> None:
         return
     kept: set[CaseItem | KindItem] = set()
     for node_id, own in by_file.items():
-        own.sort(key=lambda item: item.case.line)
-        if settings.sample is not None and settings.sample < len(own):
-            chosen = random.Random(f"{settings.seed}:{node_id}").sample(range(len(own)), settings.sample)
-            own = [own[index] for index in sorted(chosen)]
-        kept.update(own[: settings.limit])
+        # A case's variants stay together: they are compared.
+        by_case: dict[str, list[CaseItem | KindItem]] = {}
+        for item in sorted(own, key=lambda item: item.case.line):
+            by_case.setdefault(item.case.case_id, []).append(item)
+        cases = list(by_case.values())
+        if settings.sample is not None and settings.sample < len(cases):
+            chosen = random.Random(f"{settings.seed}:{node_id}").sample(range(len(cases)), settings.sample)
+            cases = [cases[index] for index in sorted(chosen)]
+        kept.update(item for items_of_case in cases[: settings.limit] for item in items_of_case)
     dropped = [item for item in items if isinstance(item, CaseItem | KindItem) and item not in kept]
     if dropped:
         items[:] = [item for item in items if not isinstance(item, CaseItem | KindItem) or item in kept]

@@ -12,10 +12,11 @@ import pytest
 
 from pytest_memeval.harness import Harness
 from pytest_memeval.kinds import Kind, KindCase, KindRun, KindSet, untouched
-from pytest_memeval.node_cases import StageFailure
+from pytest_memeval.node_cases import StageFailure, setup_of
 from pytest_memeval.node_keys import PREFETCHER, RUN, SAID
 from pytest_memeval.plugin import harness_of
 from pytest_memeval.results import CaseError, CaseResult
+from pytest_memeval.variant_items import params_of, with_params
 
 KIND_FILES = pytest.StashKey[dict[str, KindSet]]()
 TAGS = pytest.StashKey[set[str]]()
@@ -90,14 +91,18 @@ class KindItem(pytest.Function):
 
     case: KindCase
     kind_file: KindFile
+    #: The set-up of a run over several; None in a run of one.
+    memeval_variant: str | None = None
 
     @classmethod
     def from_parent(cls, parent: Any, **kw: Any) -> KindItem:
         case: KindCase = kw.pop("case")
         file = parent if isinstance(parent, KindFile) else parent.getparent(KindFile)
+        kw, variant = with_params(kw, kw.pop("params", None))
         kw.setdefault("callobj", _asks_for(file.kind.fixtures))
         self: KindItem = super().from_parent(parent, **kw)
         self.case, self.kind_file = case, file
+        self.memeval_variant = variant
         self.add_marker("memeval")
         for word in dict.fromkeys((case.difficulty, case.source, *case.tags)):
             self.add_marker(word)
@@ -174,7 +179,7 @@ class KindItem(pytest.Function):
 
     def make_run(self, values: Mapping[str, Any]) -> KindRun:
         """The case's run, not begun."""
-        harness = self.kind_file.harness
+        harness = setup_of(self)
         run = self.kind.make_run(self.case, self.kind_file.case_set, values, harness, self.nodeid)
         run.values = values
         return run
@@ -191,6 +196,20 @@ class KindItem(pytest.Function):
         missed = run.missed()
         if missed:
             pytest.fail("\n".join(f"{self.place}: [expect] {sentence}" for sentence in missed), pytrace=False)
+
+
+def each_variant(node: Any) -> list[Any]:
+    """An item of a kind once for every variant of the run; any other node as it is."""
+    if not isinstance(node, KindItem) or node.memeval_variant is not None:
+        return [node]
+    params = params_of(node.kind_file.harness.settings)
+    if params == [None]:
+        return [node]
+    items = [KindItem.from_parent(node.parent, name=node.name, case=node.case, params=own) for own in params]
+    for item, own in zip(items, params, strict=True):
+        if own is not None and (why := own.why_not(item)) is not None:
+            raise pytest.Collector.CollectError(f"{node.kind_file.shown}: {why}")
+    return items
 
 
 def kind_files(config: pytest.Config) -> dict[str, KindSet]:

@@ -92,6 +92,7 @@ def _described(part: Part) -> dict[str, Any]:
     facts: dict[str, Any] = {
         f"option {key}": value for key, value in options.items() if key not in _FREE and key not in files
     }
+    facts["variant"] = report.get("variant")
     facts["plugin version"] = report["environment"].get("pytest_memeval")
     facts["schema version"] = report["schema_version"]
     facts["selection of cases"] = part.shard["selected"]
@@ -164,6 +165,7 @@ def merge_parts(parts: Sequence[Part]) -> dict[str, Any]:
     run = replace(
         run,
         broken_files=tuple(sorted(broken.items())),
+        variant=parts[0].report.get("variant"),
         environment={**run.environment, "merged": [str(part.report["run_id"]) for part in parts]},
         duration_seconds=sum(part.report["summary"]["duration_seconds"] for part in parts),
     )

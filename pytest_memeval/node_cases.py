@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import CaseSet, EvalCase
+    from pytest_memeval.harness import Harness
 else:
     Failed = pytest.fail.Exception
 
@@ -114,6 +115,11 @@ def is_case_item(node: Any) -> bool:
     return hasattr(node, "case_file")
 
 
+def setup_of(node: Any) -> Harness:
+    """The harness as the node's variant sees it; a test in Python has the candidate's."""
+    return harness_of(node.config).variant(getattr(node, "memeval_variant", None))
+
+
 def case_and_set(node: Any) -> tuple[EvalCase, CaseSet | None]:
     if is_case_item(node):
         return node.case, node.case_file.case_set
@@ -145,4 +151,4 @@ def templates_of(node: Any) -> Templates:
 def prompts_of(node: Any) -> PromptSet:
     _, case_set = case_and_set(node)
     with sentences():
-        return harness_of(node.config).prompt_set(case_set.meta.prompts if case_set is not None else None)
+        return setup_of(node).prompt_set(case_set.meta.prompts if case_set is not None else None)

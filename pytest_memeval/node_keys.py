@@ -21,5 +21,5 @@ SAID: pytest.StashKey[Said] = pytest.StashKey()
 PROXY_LINE: pytest.StashKey[CaseLine] = pytest.StashKey()
 #: This process's window of cases that are prepared ahead, where there is one.
 PREFETCHER: pytest.StashKey[Prefetcher] = pytest.StashKey()
-#: This process's predictions file.
-RECORDED: pytest.StashKey[PredictionsEngine] = pytest.StashKey()
+#: This process's predictions file, as each variant has it.
+RECORDED: pytest.StashKey[dict[str | None, PredictionsEngine]] = pytest.StashKey()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.node_cases import StageFailure, case_and_set, is_case_item, sentences
+from pytest_memeval.node_cases import StageFailure, case_and_set, is_case_item, sentences, setup_of
 from pytest_memeval.node_keys import PREFETCHER, RECORDED, RUN, SAID
 from pytest_memeval.node_search import corpus_for, embedder_of
 from pytest_memeval.plugin import harness_of
@@ -29,18 +29,20 @@ else:
     Failed = pytest.fail.Exception
 
 
-def recorded_outputs(node: Any) -> PredictionsEngine | None:
-    """What --memeval-predictions names: it is scored in the place of any engine, a project's own included."""
-    harness = harness_of(node.config)
-    if harness.settings.predictions is None:
+def recorded_outputs(node: Any, variant: str | None = None) -> PredictionsEngine | None:
+    """What --memeval-predictions names: it is scored in the place of any engine, a project's own included. ``variant``:
+    whose rows are wanted, where ``node`` itself does not say."""
+    setup = harness_of(node.config).variant(variant or getattr(node, "memeval_variant", None))
+    if setup.settings.predictions is None:
         return None
-    known: PredictionsEngine | None = node.config.stash.get(RECORDED, None)
-    if known is None:
+    known: dict[str | None, PredictionsEngine] = node.config.stash.setdefault(RECORDED, {})
+    name = setup.settings.variant_name
+    if name not in known:
         from pytest_memeval.engine.predictions import PredictionsEngine
 
         with sentences():
-            known = node.config.stash[RECORDED] = PredictionsEngine(harness.settings.predictions)
-    return known
+            known[name] = PredictionsEngine(setup.settings.predictions, variant=name)
+    return known[name]
 
 
 @contextmanager
@@ -56,7 +58,7 @@ def open_run(
     databases: CaseDatabases | None = None,
 ) -> Iterator[CaseRun]:
     """The run of the item's case, closed at the end with all that it has opened."""
-    harness = harness_of(node.config)
+    harness = setup_of(node)
     prefetcher = node.config.stash.get(PREFETCHER, None)
     # A store of the project's own was not there when the case was prepared.
     prepared = prefetcher.take(node, engine, llm) if prefetcher is not None and databases is None else None
@@ -138,7 +140,7 @@ def prepare_run(
     """A run of the case that nobody has asked for anything yet, closed at the end with all that it has opened."""
     from pytest_memeval.runner import CaseRun
 
-    harness = harness_of(node.config)
+    harness = setup_of(node)
     recorded = recorded_outputs(node)
     if recorded is not None:
         engine, llm = recorded, recorded.no_model()

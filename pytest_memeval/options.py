@@ -41,8 +41,15 @@ class Option:
 OPTIONS: tuple[Option, ...] = (
     Option(
         "prompt-version",
-        "prompt version of every stage that has it (v002), or per stage (l1=v002,l2=@working)",
+        "prompt version of every stage that has it (v002), or per stage (l1=v002,l2=@working); several are compared",
+        kind="list",
         metavar="SPEC",
+    ),
+    Option(
+        "variant",
+        "a set-up that is compared: NAME=engine:...,prompts:...,model:...; repeatable, the last one's gates count",
+        kind="list",
+        metavar="VARIANT",
     ),
     Option("stages", "stages to measure: all, or some of l1,l15,l2,template,inject,search", "all", metavar="LIST"),
     Option(

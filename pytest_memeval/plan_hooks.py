@@ -33,7 +33,9 @@ class PlanHooks:
         return True
 
     def _plan(self, item: pytest.Item, following: pytest.Item | None) -> None:
-        plan = harness_of(self.config).plan
+        from pytest_memeval.node_cases import setup_of
+
+        plan = setup_of(item).plan
         assert plan is not None
         before = plan.cases
         # Unlogged: what a case passes or fails with in a plan is nobody's result.
@@ -48,14 +50,19 @@ class PlanHooks:
         from pytest_memeval.report.messages import text
 
         lang = settings_of(self.config).lang
-        plan = harness_of(self.config).plan
-        assert plan is not None
         terminalreporter.section(text("plan.title", lang))
         encoding = getattr(terminalreporter._tw._file, "encoding", None)
-        lines = plan.lines(lang)
+        lines: list[str] = []
+        harness = harness_of(self.config)
+        for name in harness.settings.variant_names or (None,):
+            plan = harness.variant(name).plan
+            assert plan is not None
+            lines += [*([] if name is None else [f"[{name}]"]), *plan.lines(lang)]
+        last = lines.pop()
+        lines = [line for line in lines if line != last]
         if self._others:
-            lines.insert(-1, text("plan.others", lang, count=self._others))
-        for line in lines:
+            lines.append(text("plan.others", lang, count=self._others))
+        for line in (*lines, last):
             terminalreporter.write_line(console_text(line, encoding))
 
 

@@ -255,19 +255,22 @@ def check_options(config: pytest.Config) -> None:
     settings = settings_of(config)
     try:
         settings.run_settings()
-        settings.check_models()
-        settings.check_questions()
+        for setup in settings.setups():
+            setup.check_models()
+            setup.check_questions()
         settings.gates_from("command line")
         settings.gates_from("ini")
         if settings.registry is not None or settings.templates is not None:
             settings.load_templates(settings.load_registry())
-        _check_engine(config, settings)
+        for setup in settings.setups():
+            _check_engine(config, setup)
         if settings.predictions is not None:
             from pytest_memeval.engine.predictions import load_predictions
 
             load_predictions(settings.predictions)
-        if settings.prompts is not None or settings.prompt_version is not None:
-            _check_prompts(config, settings)
+        for setup in settings.setups():
+            if setup.prompts is not None or setup.prompt_version is not None:
+                _check_prompts(config, setup)
         _check_keys(config, settings)
         if settings.resume is not None:
             from pytest_memeval.resume import StoredRun, find_journal

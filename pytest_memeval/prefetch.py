@@ -194,7 +194,8 @@ class Prefetcher:
     def _definitions(item: CaseItem | KindItem) -> tuple[Any, ...]:
         found = item._fixtureinfo.name2fixturedefs
         own = (item.kind.name, *item.kind.fixtures) if isinstance(item, KindItem) else _FIXED
-        return tuple(id(found[name][-1]) if found.get(name) else name for name in own)
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        return tuple((id(found[name][-1]) if found.get(name) else name, params.get(name)) for name in own)
 
     # -- pytest's hooks ----------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_memeval.compare.model import Comparison
     from pytest_memeval.resume import ResumeCount, StoredRun
     from pytest_memeval.settings import Settings
+    from pytest_memeval.variant_reports import VariantReports
 
 
 @dataclass
@@ -49,6 +50,10 @@ class Recorder:
     comparison: Comparison | None = None
     #: What is to be said at the end, and is no fault of the run's.
     remarks: list[str] = field(default_factory=list)
+    #: The reports of a run over several variants; ``report`` is the candidate's then.
+    variants: VariantReports | None = None
+    #: In the recorder of one such variant: which of them it is.
+    variant: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         from pytest_memeval.report.write import new_run_id
@@ -59,6 +64,7 @@ class Recorder:
         self.base = Path.cwd()
         self._journal: Any = None
         self._prices: Any = None
+        self._models = {own.variant_name: own.model for own in self.settings.setups()}
         #: US dollars that this run's own requests have cost so far.
         self.spent = 0.0
         #: Journal of the run that this one goes on with, and what came of its cases.
@@ -109,21 +115,24 @@ class Recorder:
 
     def _priced(self, result: CaseResult, *, paid: bool) -> CaseResult:
         """The result with the list price of each call; a model that costs nothing is free, an unknown one unknown."""
-        priced = replace(result, calls=tuple(replace(call, cost=self._price(call)) for call in result.calls))
+        asked = self._models.get(result.variant, self.settings.model)
+        priced = replace(result, calls=tuple(replace(call, cost=self._price(call, asked)) for call in result.calls))
         if not paid:
-            self.spent += self.cost_of_requests(priced.calls)
+            self.spent += self.cost_of_requests(priced.calls, asked)
         return priced
 
-    def _price(self, call: CallRecord) -> float | None:
+    def _price(self, call: CallRecord, asked: str | None) -> float | None:
         from pytest_memeval.llm.cost import load_prices, price_of_call
 
         if self._prices is None:
             self._prices = load_prices(self.settings.prices)
-        return price_of_call(call, self._prices, self.settings.model)
+        return price_of_call(call, self._prices, asked)
 
-    def cost_of_requests(self, calls: Iterable[CallRecord]) -> float:
-        """US dollars for those of the calls for which a server was asked, as far as prices are known."""
-        return sum(self._price(call) or 0.0 for call in calls if call.provider == "openai" and not call.cached)
+    def cost_of_requests(self, calls: Iterable[CallRecord], asked: str | None = None) -> float:
+        """US dollars for those of the calls for which a server was asked, as far as prices are known. ``asked``: the
+        model's name where the server gives it another one."""
+        asked = asked or self.settings.model
+        return sum(self._price(call, asked) or 0.0 for call in calls if call.provider == "openai" and not call.cached)
 
     @property
     def target(self) -> Path:
@@ -183,14 +192,15 @@ class Recorder:
         from pytest_memeval.garbage import spare_collector
         from pytest_memeval.report.build import build_report
         from pytest_memeval.report.calls import calls_of
-        from pytest_memeval.report.write import write_latest, write_reports
+        from pytest_memeval.report.write import write_reports
 
-        if self._journal is not None:
-            self._journal.close()
-            if self.resume_from is not None:
-                from pytest_memeval.resume import compact
+        self._close_journal()
+        if self.settings.variants:
+            from pytest_memeval.variant_reports import VariantReports
 
-                compact(self.journal_path, {*self.results, *self.selected})
+            self.variants = VariantReports(self)
+            self.report = self.variants.finish(aborted=aborted, selected=selected, notes=notes, broken=broken)
+            return self.report
         records = list(self.results.values())
         spare_collector(len(records))
         sets = [self.sets[path] for path in sorted(self.sets)]
@@ -198,6 +208,7 @@ class Recorder:
             self.run_info(partial=self.partial(aborted=aborted, selected=selected), notes=tuple(notes)),
             broken_files=tuple(sorted(broken)),
             shard=self._shard(chosen=selected, notes=tuple(notes)),
+            variant=self.variant,
         )
         self.report = build_report(run, sets, records, report_text=self.settings.report_text)
         if self.baseline is not None:
@@ -208,27 +219,42 @@ class Recorder:
                 self.report,
                 calls_of(records, self.settings.report_text),
                 self.settings.lang,
-                journal=self.journal_path,
+                journal=self.journal_path if self._journal is not None else None,
                 appendix=self._appendix(),
             )
-            if self.resume_from is not None:
-                from pytest_memeval.resume import remove_superseded
-
-                remove_superseded(self.resume_from, self.target)
-            if self.settings.output is None:
-                write_latest(self.base, self.target)
-            else:
-                replace_databases(self.target / "databases", self.databases_folder)
-            self.folder = self.target
-            if self.settings.save_predictions is not None:
-                self._save_predictions(records)
             if self.settings.save_contexts is not None:
                 from pytest_memeval.rag.contexts import save_contexts
 
                 save_contexts(Path(self.settings.save_contexts), records)
-            self._step_summary()
+            self.leave(self.target, records)
             self._remember()
         return self.report
+
+    def _close_journal(self) -> None:
+        if self._journal is None:
+            return
+        self._journal.close()
+        if self.resume_from is not None:
+            from pytest_memeval.resume import compact
+
+            compact(self.journal_path, {*self.results, *self.selected})
+
+    def leave(self, latest: Path, records: Iterable[CaseResult]) -> None:
+        """What a run leaves besides its reports; ``latest`` is where the newest run's report lies then."""
+        from pytest_memeval.report.write import write_latest
+
+        if self.resume_from is not None:
+            from pytest_memeval.resume import remove_superseded
+
+            remove_superseded(self.resume_from, self.target)
+        if self.settings.output is None:
+            write_latest(self.base, latest)
+        else:
+            replace_databases(self.target / "databases", self.databases_folder)
+        self.folder = self.target
+        if self.settings.save_predictions is not None:
+            self._save_predictions(records)
+        self._step_summary()
 
     def _shard(self, *, chosen: bool, notes: tuple[str, ...]) -> Mapping[str, Any] | None:
         """What ``memeval merge`` needs to know of one part of a run, besides its cases."""
@@ -286,9 +312,10 @@ class Recorder:
     def _step_summary(self) -> None:
         """Add the Markdown report to the job summary that GitHub Actions shows."""
         place = os.environ.get("GITHUB_STEP_SUMMARY")
-        if place:
+        if place and self.variant is None:
+            shown = [self.target / "report.md"] if self.variants is None else self.variants.shown
             with open(place, "a", encoding="utf-8") as file:
-                file.write((self.target / "report.md").read_text(encoding="utf-8") + "\n")
+                file.writelines(path.read_text(encoding="utf-8") + "\n" for path in shown)
 
     def _save_predictions(self, records: Iterable[CaseResult]) -> None:
         from pytest_memeval.engine.predictions import prediction_rows

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 PARTS: tuple[str, ...] = ("case", "labels and templates", "prompts", "engine", "model", "options", "plugin version")
 
 
+#: So many combinations are kept: variants take turns, and each case may have an engine of its own.
+MOST_SHARED = 64
+
+
 class NoIdentity(ValueError):
     """An engine or a model of which nobody can tell whether it is still the same."""
 
@@ -41,7 +45,8 @@ class CaseKeys:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._shared: tuple[tuple[object, ...], tuple[str, ...] | NoIdentity] | None = None
+        #: By the ids of what they are of, which is kept so that no other thing gets the same id.
+        self._shared: dict[tuple[int, ...], tuple[tuple[object, ...], tuple[str, ...] | NoIdentity]] = {}
 
     def key(
         self,
@@ -56,12 +61,15 @@ class CaseKeys:
     ) -> str:
         """The case's key; ``corpus`` is the digest of what its queries are searched in. Raises :class:`NoIdentity`."""
         given = (engine, llm, prompts, registry, templates)
-        if self._shared is None or any(one is not other for one, other in zip(given, self._shared[0], strict=True)):
+        ids = tuple(map(id, given))
+        if ids not in self._shared:
+            if len(self._shared) >= MOST_SHARED:
+                self._shared.clear()
             try:
-                self._shared = given, tuple(self._parts(engine, llm, prompts, registry, templates))
+                self._shared[ids] = given, tuple(self._parts(engine, llm, prompts, registry, templates))
             except NoIdentity as error:
-                self._shared = given, error
-        shared = self._shared[1]
+                self._shared[ids] = given, error
+        shared = self._shared[ids][1]
         if isinstance(shared, NoIdentity):
             raise shared
         return ".".join((_short(_case_text(case) + corpus), *shared))

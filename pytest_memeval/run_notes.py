@@ -35,7 +35,8 @@ def prediction_notes(results: Iterable[CaseResult], settings: Settings, partial:
         return ()
     from pytest_memeval.engine.predictions import unmatched_rows
 
-    rows = unmatched_rows(settings.predictions, ((result.set, result.case_id) for result in results))
+    cases = ((result.set, result.case_id) for result in results)
+    rows = unmatched_rows(settings.predictions, cases, settings.variant_name)
     if not rows:
         return ()
     more = ", …" if len(rows) > _NAMED else ""

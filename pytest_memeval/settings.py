@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_memeval.runner import RunSettings
     from pytest_memeval.search.params import SearchParams
     from pytest_memeval.shard import Shard
+    from pytest_memeval.variants import Variant
 
 ENGINES: tuple[str, ...] = ("reference",)
 CHAT_MODELS: tuple[str, ...] = ("recorded", "embedded", "openai")
@@ -42,6 +43,10 @@ class Settings:
     rootdir: Path
     values: dict[str, Any]
     origins: Mapping[str, str] = field(default_factory=dict)
+    #: What the run compares, the candidate last; empty for a run of one set-up.
+    variants: tuple[Variant, ...] = ()
+    #: Which of them these settings are for.
+    variant_name: str | None = None
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -52,6 +57,31 @@ class Settings:
     def where(self, name: str) -> str:
         """How the value was given, for messages: ``--memeval-engine``, or ``memeval_engine`` from the ini."""
         return self.origins.get(name) or f"--memeval-{name.replace('_', '-')}"
+
+    @property
+    def variant_names(self) -> tuple[str, ...]:
+        return tuple(variant.name for variant in self.variants)
+
+    def setups(self) -> tuple[Settings, ...]:
+        """The settings of each variant; these alone where there are none."""
+        return tuple(map(self.for_variant, self.variants)) or (self,)
+
+    def for_variant(self, variant: Variant) -> Settings:
+        """The settings that one variant has by itself."""
+        values, origins = {**self.values, "variant": None}, dict(self.origins)
+        where = self.where("variant")
+        given = {"engine": variant.engine, "prompt_version": variant.prompts}
+        if variant.model in CHAT_MODELS:
+            given["llm"] = variant.model
+        elif variant.model is not None:
+            # A name of a model on a server; recorded answers are told apart by it too.
+            given["model"] = variant.model
+            given["llm"] = "openai" if self.llm_name == "embedded" else None
+        for key, value in given.items():
+            if value is not None:
+                values[key] = value
+                origins[key] = where if where == "--memeval-prompt-version" else f"{where} {variant.name}"
+        return Settings(self.rootdir, values, origins, variant_name=variant.name)
 
     @property
     def stage_set(self) -> frozenset[str] | None:
@@ -296,9 +326,45 @@ def read_settings(
             continue
         values[key] = _typed(option, value, where, base)
         origins[key] = where
-    settings = Settings(rootdir, values, origins)
+    variants = _variants(values, origins)
+    settings = Settings(rootdir, values, origins, variants)
     _check(settings)
+    for setup in settings.setups() if variants else ():
+        _check_engine_name(setup)
     return settings
+
+
+def _variants(values: dict[str, Any], origins: dict[str, str]) -> tuple[Variant, ...]:
+    """What the run compares. One prompt version alone is a setting like any other, and stays a plain text."""
+    from pytest_memeval.variants import VariantError, check_variants, parse_variant, prompt_variant
+
+    specs, texts = values["prompt_version"] or [], values["variant"] or []
+    ini = "memeval_variant"
+    if len(specs) > 1 and texts:
+        if origins["variant"] == ini and origins["prompt_version"] != "memeval_prompt_version":
+            texts = values["variant"] = []
+        else:
+            raise SettingsError(
+                f"{origins['variant']}: several prompt versions are variants already; name them as"
+                " --memeval-variant NAME=prompts:VERSION, or leave one of the two options out"
+            )
+    key = "variant" if texts else "prompt_version"
+    try:
+        if texts:
+            variants = tuple(parse_variant(text) for text in texts)
+        else:
+            variants = tuple(map(prompt_variant, specs)) if len(specs) > 1 else ()
+        if variants:
+            check_variants(variants)
+    except VariantError as error:
+        raise SettingsError(f"{origins[key]}: {error}") from None
+    if variants and not texts:
+        values["variant"] = [f"{variant.name}=prompts:{variant.prompts}" for variant in variants]
+        origins["variant"] = origins["prompt_version"]
+        specs = []
+    values["prompt_version"] = specs[0] if specs else None
+    values["variant"] = values["variant"] or None
+    return variants
 
 
 def _typed(option: Option, value: Any, where: str, base: Path) -> Any:
@@ -315,6 +381,17 @@ def _typed(option: Option, value: Any, where: str, base: Path) -> Any:
     if option.relative:
         return base / value
     return value
+
+
+def _check_engine_name(settings: Settings) -> None:
+    from pytest_memeval.documents.problems import did_you_mean
+
+    engine = settings.engine
+    if ":" not in engine and engine not in ENGINES:
+        raise SettingsError(
+            f"{settings.where('engine')}: unknown engine {engine!r} (your own is named module:attribute)"
+            f"{did_you_mean(engine, ENGINES)}"
+        )
 
 
 def _check(settings: Settings) -> None:
@@ -342,11 +419,7 @@ def _check(settings: Settings) -> None:
     for name in ("match_threshold", "max_error_rate"):
         if not 0 <= values[name] <= 1:
             refuse(name, f"{values[name]} is not between 0 and 1")
-    engine = values["engine"]
-    if ":" not in engine and engine not in ENGINES:
-        refuse(
-            "engine", f"unknown engine {engine!r} (your own is named module:attribute){did_you_mean(engine, ENGINES)}"
-        )
+    _check_engine_name(settings)
     embedder = values["embedder"]
     if ":" not in embedder and embedder not in EMBEDDERS:
         refuse(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_memeval.shard import Shard, shard_of
+from pytest_memeval.variants import suffix_of
 
 if TYPE_CHECKING:
     from pytest_memeval.recorder import Recorder
@@ -21,7 +22,9 @@ def unit_of(item: pytest.Item) -> str:
     node: Any = item
     while node.parent is not None and not isinstance(node.parent, pytest.File):
         node = node.parent
-    return str(node.nodeid if node.parent is not None else item.nodeid)
+    unit = str(node.nodeid if node.parent is not None else item.nodeid)
+    # A case's variants stay together: each machine compares its own.
+    return unit.removesuffix(suffix_of(getattr(item, "memeval_variant", None)))
 
 
 def keep_part(

@@ -28,6 +28,7 @@ KNOW_PYTEST = {
     "resuming.py",
     "schedule.py",
     "sharding.py",
+    "variant_items.py",
     "qa_items.py",
     "scheduling.py",
 }

@@ -35,7 +35,7 @@ def load_predictions(path: Path) -> list[dict[str, Any]]:
     """Read and check a predictions file. Raises DocumentError with every problem and its line."""
     problems: list[Problem] = []
     rows: list[dict[str, Any]] = []
-    seen: dict[tuple[str, str | None], int] = {}
+    seen: dict[tuple[str | None, ...], int] = {}
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -47,7 +47,7 @@ def load_predictions(path: Path) -> list[dict[str, Any]]:
             continue
         problem, row = _read_row(line)
         if problem is None and row is not None:
-            key = (row["case_id"], row.get("set"))
+            key = (row["case_id"], row.get("set"), row.get("variant"))
             if key in seen:
                 problem = f"case_id {row['case_id']!r} is already on line {seen[key]}"
             seen.setdefault(key, number)
@@ -76,7 +76,7 @@ def _read_row(line: str) -> tuple[str | None, dict[str, Any] | None]:
     for key in row:
         if key not in ROW_KEYS:
             return f"unknown key {key!r}{did_you_mean(key, ROW_KEYS)}", None
-    for key in ("set", "model"):
+    for key in ("set", "variant", "model"):
         if not isinstance(row.get(key), str | None):
             return f"{key} must be text, got {type(row[key]).__name__}", None
     facts = row.get("facts")
@@ -107,9 +107,9 @@ class PredictionsEngine:
     name = "predictions"
     concurrent = True
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, variant: str | None = None) -> None:
         self.path = path
-        rows = load_predictions(path)
+        rows = rows_of_variant(load_predictions(path), variant)
         self.version = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
         self._rows: dict[str, list[dict[str, Any]]] = {}
         for row in rows:
@@ -225,13 +225,22 @@ def _is_end_of(end: str, path: str) -> bool:
     return parts[-len(wanted) :] == wanted
 
 
-def unmatched_rows(path: Path, cases: Iterable[tuple[str, str]]) -> list[str]:
+def rows_of_variant(rows: Iterable[dict[str, Any]], variant: str | None) -> list[dict[str, Any]]:
+    """The rows of a variant: its own and those that name none, a case's own before the others. Without a variant all
+    rows count, whatever they name."""
+    if variant is None:
+        return list(rows)
+    fitting = [row for row in rows if row.get("variant") in (None, variant)]
+    return sorted(fitting, key=lambda row: row.get("variant") is None)
+
+
+def unmatched_rows(path: Path, cases: Iterable[tuple[str, str]], variant: str | None = None) -> list[str]:
     """What the rows that belong to none of ``cases``, as (case set, case id), are called; in the file's order."""
     sets: dict[str, list[str]] = {}
     for case_set, case_id in cases:
         sets.setdefault(case_id, []).append(case_set)
     found = []
-    for row in load_predictions(path):
+    for row in rows_of_variant(load_predictions(path), variant):
         wanted = row.get("set")
         held = sets.get(row["case_id"], ())
         if not (any(_is_end_of(wanted, case_set) for case_set in held) if wanted else held):
@@ -241,14 +250,16 @@ def unmatched_rows(path: Path, cases: Iterable[tuple[str, str]]) -> list[str]:
 
 def prediction_rows(results: Iterable[CaseResult]) -> list[dict[str, Any]]:
     """Rows of a predictions file from case results, one a case: its own item's where tests used the case too."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str | None, ...], dict[str, Any]] = {}
     for result in results:
-        key = (result.case_id, result.set)
-        if result.outcome == "skipped" or (key in rows and result.node_id != f"{result.set}::{result.case_id}"):
+        key = (result.case_id, result.set, result.variant)
+        own = f"{result.set}::{result.case_id}" + ("" if result.variant is None else f"[{result.variant}]")
+        if result.outcome == "skipped" or (key in rows and result.node_id != own):
             continue
         rows[key] = {
             "case_id": result.case_id,
             "set": result.set,
+            **({"variant": result.variant} if result.variant is not None else {}),
             **{stage: result.outputs[stage] for stage in OUTPUT_KEYS if stage in result.outputs},
             **_kept_facts(result.facts),
             **_asked_model(result.calls),

@@ -17,7 +17,7 @@ from pytest_memeval.report.timings import timings_of
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
 
 #: "major.minor": new keys raise minor, a changed meaning raises major.
-SCHEMA_VERSION = "1.5"
+SCHEMA_VERSION = "1.6"
 #: Keys of a report under which equal runs may differ (in ``summary`` only ``duration_seconds``).
 VARYING_KEYS: tuple[str, ...] = ("run_id", "timestamp", "environment", "config", "timings")
 #: The same within an entry of ``per_case``.
@@ -67,6 +67,7 @@ def build_report(
         "counts": case_counts(ordered, len(run.not_run)),
         "partial": run.partial,
         "shard": dict(run.shard) if run.shard is not None else None,
+        "variant": dict(run.variant) if run.variant is not None else None,
         "not_run": [list(entry) for entry in run.not_run],
         "broken_files": [list(entry) for entry in run.broken_files],
         "stages": {
@@ -123,6 +124,9 @@ def report_notes(
         ids.append(("embedded", {}))
     if run.shard is not None:
         ids.append(("shard", {"index": run.shard["index"], "count": run.shard["count"]}))
+    if run.variant is not None:
+        names = {"name": run.variant["name"], "names": ", ".join(run.variant["of"]), "last": run.variant["of"][-1]}
+        ids.append(("candidate" if run.variant["candidate"] else "variant", names))
     if run.partial == "aborted" or (run.partial == "selected" and run.shard is None):
         ids.append((f"partial_{run.partial}", {}))
     if run.not_run:

@@ -122,6 +122,14 @@ _NOTES = {
         "Part {index} of {count} of a run: gates are evaluated by `memeval merge` on all parts together.",
         "这是一次运行的第 {index} 部分（共 {count} 部分）：门禁由 `memeval merge` 对全部部分一并判定。",
     ),
+    "variant": (
+        "Variant {name} of a run over {names}: its gates decide nothing, those of {last} do.",
+        "这是一次比较 {names} 的运行中的变体 {name}：其门禁不影响结果，由 {last} 的门禁判定。",
+    ),
+    "candidate": (
+        "Candidate {name} of a run over {names}: its gates decide.",
+        "这是一次比较 {names} 的运行中的候选 {name}：由其门禁判定。",
+    ),
     "gates_off": ("Gates are switched off for this run.", "本次运行已关闭门禁。"),
     "no_p0": ("No P0 gate applies to this run.", "本次运行没有适用的 P0 门禁。"),
     "search_numpy": (
@@ -169,6 +177,16 @@ _TERMINAL = {
         "（有变化 {changed} 个，之前出错 {errored} 个，之前没有 {absent} 个）",
     ),
     "resumed_changed": ("; what changed: {parts}", "；变化之处：{parts}"),
+    "variant_line": (
+        "{name}: {scored} scored, {errored} errored, {skipped} skipped, {not_run} not run{figures}",
+        "{name}：已评分 {scored}，出错 {errored}，跳过 {skipped}，未运行 {not_run}{figures}",
+    ),
+    "variant_absent": ("{name}: none of its cases was selected", "{name}：没有选中任何用例"),
+    "no_candidate": (
+        "no case of the candidate {name} was selected: no gates decide",
+        "没有选中候选 {name} 的任何用例：没有门禁可判定",
+    ),
+    "against": ("{b} against {a}:", "{b} 与 {a} 相比："),
     "empty_part": (
         "none of the run's {count} case(s) falls to part {part}",
         "本次运行的 {count} 个用例中没有属于第 {part} 部分的",

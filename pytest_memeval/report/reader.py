@@ -28,7 +28,9 @@ def find_report(path: Path) -> Path:
     if path.is_dir():
         found = path / REPORT_NAME
         if not found.is_file():
-            raise ReportError(f"{path} holds no {REPORT_NAME}.")
+            inside = sorted(file.parent.name for file in path.glob(f"*/{REPORT_NAME}"))
+            of_variants = f"; its variants have one each: {', '.join(inside)}" if inside else ""
+            raise ReportError(f"{path} holds no {REPORT_NAME}{of_variants}.")
         return found
     if not path.exists():
         raise ReportError(f"There is no report at {path}.")
@@ -169,6 +171,7 @@ def run_of(report: Mapping[str, Any]) -> RunInfo:
         notes=tuple(report["run_notes"]),
         shard=report.get("shard"),
         protocol=report.get("protocol"),
+        variant=report.get("variant"),
         config=report["config"],
         environment=report["environment"],
     )
