@@ -17,6 +17,7 @@ from pytest_memeval.node_keys import PREFETCHER, RUN, SAID
 from pytest_memeval.plugin import harness_of
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.variant_items import params_of, with_params
+from pytest_memeval.resuming import RESUMPTION
 
 KIND_FILES = pytest.StashKey[dict[str, KindSet]]()
 TAGS = pytest.StashKey[set[str]]()
@@ -175,6 +176,8 @@ class KindItem(pytest.Function):
             run = prepared.run
         if prefetcher is not None:
             self.addfinalizer(lambda: prefetcher.tell_cost(run.seconds))
+        if run.resumption is not None:
+            self.stash[RESUMPTION] = run.resumption
         return run
 
     def make_run(self, values: Mapping[str, Any]) -> KindRun:
@@ -182,6 +185,7 @@ class KindItem(pytest.Function):
         harness = setup_of(self)
         run = self.kind.make_run(self.case, self.kind_file.case_set, values, harness, self.nodeid)
         run.values = values
+        run.resumption = harness.resumer.resume_kind(self.nodeid, run)
         return run
 
     def prepare(self, values: Mapping[str, Any]) -> tuple[KindRun, ExitStack]:

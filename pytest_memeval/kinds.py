@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_memeval.loops import LoopThread
     from pytest_memeval.metrics.sections import SectionRecord
     from pytest_memeval.metrics.thresholds import Gate, Threshold
+    from pytest_memeval.resuming import Resumption
 
 #: Kind → where its :class:`Kind` object is.
 KINDS: Mapping[str, str] = {"qa": "pytest_memeval.qa.kind:KIND", "rag": "pytest_memeval.rag.kind:KIND"}
@@ -176,6 +177,8 @@ class KindRun(ABC):
         #: Seconds for which somebody waited for the run.
         self.waited = 0.0
         self.seconds = 0.0
+        #: Whether the case is taken from an earlier run; ``None`` until somebody has looked.
+        self.resumption: Resumption | None = None
         self.time_limit = case.timeout if case.timeout is not None else timeout
         self._loop = loop
         self._passing: tuple[type[BaseException], ...] = (KeyboardInterrupt, *passing)
@@ -262,6 +265,21 @@ class KindRun(ABC):
             self.over_time(self.time_limit or 0.0)
         finally:
             self.waited += time.perf_counter() - started
+
+    # -- going on with an earlier run ----------------------------------------------------------------------------
+
+    def resume_key(self) -> str:
+        """What the case's outputs depend on, in the form of :mod:`pytest_memeval.resume_key`; empty where nobody can
+        tell, and the case is never taken from an earlier run."""
+        return ""
+
+    def restore(self, record: CaseResult) -> None:
+        """Take the record of an earlier run in the place of the work."""
+        self.sections, self.statuses = dict(record.sections), dict(record.stages)
+        self.outputs, self.facts = dict(record.outputs), [dict(fact) for fact in record.facts]
+        self.results = {self.stage: StageResult(calls=record.calls, seconds=record.timings.get(self.stage, 0.0))}
+        self.seconds = record.duration_seconds
+        self._done = True
 
     # -- what it leaves --------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import CaseSet, EvalCase
     from pytest_memeval.harness import Harness
+    from pytest_memeval.kinds import KindRun
     from pytest_memeval.runner import CaseRun
 
 #: A project's own version of one of these gives what no key tells of.
@@ -111,6 +112,21 @@ class Resumer:
         record = stored.take(item.nodeid, key)
         if record is None or not restore(run, record):
             return Resumption(key, ABSENT)
+        return Resumption(key, TAKEN)
+
+    def resume_kind(self, node_id: str, run: KindRun) -> Resumption:
+        """The same for a case of another kind than distillation, which says itself what it depends on."""
+        key = run.resume_key()
+        stored = self._stored
+        if stored is None:
+            return Resumption(key)
+        state = stored.state(node_id, key)
+        if state == CHANGED:
+            return Resumption(key, state, stored.changes(node_id, key) if key else (OWN_FIXTURES,))
+        record = stored.take(node_id, key)
+        if record is None:
+            return Resumption(key, ABSENT if state == TAKEN else state)
+        run.restore(record)
         return Resumption(key, TAKEN)
 
     def keep_databases(self, node_id: str, folder: Path) -> None:

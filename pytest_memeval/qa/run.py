@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Ids of retrieved messages that a record keeps.
 KEPT_SOURCES = 50
+#: What a question's time goes into.
+STEPS: tuple[str, ...] = ("ingest", "search", "answer", "judge")
 #: Other answers that can be asked for beside the memory's, and the memory that each is given.
 ARMS: Mapping[str, str] = {"no-memory": "null", "full-context": "full-context"}
 
@@ -43,6 +46,8 @@ class QASetup:
     conversations: Conversations
     protocol: Mapping[str, Any]
     head: Mapping[str, Any]
+    #: What answers and verdicts depend on besides the question, a short hash a part; ``None`` where nobody can tell.
+    identity: tuple[str, ...] | None = None
     judge: Judge | None = None
     arms: tuple[str, ...] = ()
     ranked: bool = True
@@ -207,12 +212,27 @@ class QARun(KindRun):
     def _keep(self) -> None:
         self.results["qa"] = StageResult(calls=tuple(self._calls), seconds=sum(self._seconds.values()))
 
+    def resume_key(self) -> str:
+        try:
+            parts = self._setup.identity
+        except StageError:
+            return ""
+        return "" if parts is None else ".".join((_short(self.case.content_hash), *parts))
+
+    def restore(self, record: CaseResult) -> None:
+        super().restore(record)
+        self._seconds = {name: record.timings[name] for name in STEPS if name in record.timings}
+
     def case_result(self, **kw: Any) -> CaseResult:
         result = super().case_result(**kw)
         return replace(result, timings={**result.timings, **self._seconds})
 
     def meta(self, set_path: str) -> Mapping[str, Any]:
         return {} if self._made is None else {**self._made.head, "protocol": dict(self._made.protocol)}
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 _JUDGED = ("accuracy", "accuracy_by_type", "abstention_accuracy")

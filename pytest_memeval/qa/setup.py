@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -154,10 +156,39 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
         conversations=Conversations(make, alone=alone),
         protocol=protocol,
         head=_head(kind, target, answerer, judge),
+        identity=_identity(kind, target, protocol, values["memeval_llm"]),
         judge=judge,
         arms=arms_of(settings),
         ranked=ranked,
         adversarial_counts=bool(settings.adversarial_in_headline),
+    )
+
+
+def _identity(kind: str, target: Any, protocol: Mapping[str, Any], llm: Any) -> tuple[str, ...] | None:
+    """A hash for each of the parts of a resume key behind the first: labels and templates (none here), prompts, engine,
+    model, options, version. ``None`` for a memory of the project's that cannot be told from another."""
+    from pytest_memeval import __version__
+    from pytest_memeval.identity import identity_of
+
+    own = kind == "own" and protocol["memory"] in MEMORIES
+    memory = protocol["memory"] if own else identity_of(target.func if isinstance(target, partial) else target)
+    if kind == "own" and not own:
+        memory = identity_of(type(target()))
+    if memory is None:
+        return None
+    answer, judge = protocol["answer"] or {}, protocol["judge"] or {}
+    asked = kind == "engine" or protocol["answer"] is not None
+    model = [getattr(llm, name, None) for name in ("name", "model", "endpoint")] if asked else None
+    parts = (
+        "",
+        [answer.get("prompt_sha256"), judge.get("prompt_hashes")],
+        [memory, protocol["retrieval_k"]],
+        [model, {name: judge.get(name) for name in ("model", "endpoint")}],
+        [protocol[name] for name in ("answerer", "arms", "adversarial_in_headline", "trials")],
+        __version__,
+    )
+    return tuple(
+        hashlib.sha256(json.dumps(part, sort_keys=True, default=str).encode()).hexdigest()[:12] for part in parts
     )
 
 

@@ -42,6 +42,8 @@ class Diary(BaseMemory):
         self.messages.append(message)
 
     def retrieve(self, query):
+        if "boat" in query and self.messages[0].content == os.environ.get("DIARY_DIES"):
+            os._exit(3)
         if "boat" in query and os.environ.get("DIARY_SINKS"):
             raise RuntimeError("sank")
         return [Hit(m.id, 1.0, f"{m.name}: {m.content}", (m.id,)) for m in self.messages]
@@ -186,10 +188,9 @@ def test_a_memory_for_one_conversation_at_a_time(questions: Project, target: str
     assert sum(line.startswith(("read", "session a", "session b")) for line in said) == (2 if "SHARED" in target else 4)
 
 
-@MODES
-def test_an_engine_that_can_answer_is_the_memory(questions: Project, mode: tuple[str, ...]) -> None:
+def test_an_engine_that_can_answer_is_the_memory(questions: Project) -> None:
     locomo(questions, "a", "b")
-    questions.run("locomo.json", "--memeval-engine", "diary:Engine", *mode).assert_outcomes(passed=12)
+    questions.run("locomo.json", "--memeval-engine", "diary:Engine").assert_outcomes(passed=12)
     report = questions.report()
     assert report["engine"] == {"name": "shelf", "version": "7"}
     assert report["case_sets"]["locomo.json"]["protocol"]["memory"] == "shelf"
@@ -443,6 +444,26 @@ def test_the_summary_in_chinese(questions: Project) -> None:
     page = (questions.path / "out" / "report.md").read_text("utf-8")
     assert "测量协议" in page
     assert "按对话" in page
+
+
+def test_a_killed_run_goes_on_without_reading_again(questions: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    locomo(questions, "a", "b")
+    whole = ("locomo.json", "--memeval-memory", "diary:Diary", "--memeval-concurrency", "1")
+    questions.run(*whole)
+    uninterrupted = stable(questions.report())
+    (questions.path / "diary.txt").unlink()
+    with monkeypatch.context() as context:
+        context.setenv("DIARY_DIES", "I adopted a cat called Miso1.")
+        assert questions.run(*whole, "--memeval-output", "cut", fresh=True).ret == 3
+    result = questions.run(*whole, "--memeval-resume", "cut")
+    result.assert_outcomes(passed=12)
+    result.stdout.fnmatch_lines(["9 of 12 case(s) taken from run*"])
+    # Conversation a was done, b was not: only b is read a second time.
+    assert [line.split()[-1] for line in diary(questions)] == ["Miso0.", "Miso1.", "Miso1."]
+    assert stable(questions.report()) == uninterrupted
+    # Another answerer's answers are others.
+    result = questions.run("locomo.json", "--memeval-memory", "recent", "--memeval-resume", "out")
+    result.stdout.fnmatch_lines(["0 of 12 case(s) taken from run*what changed: engine*"])
 
 
 def answers(request: Any) -> str:
