@@ -13,6 +13,8 @@ from pytest_memeval.kinds import Kind, KindRun, KindSet
 if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
 
+_COMMENT = re.compile(rb"(?m)(?:^|[ \t])#[^\n]*")
+_DATASET = re.compile(rb"(?:^|\n)dataset[ \t]*:")
 _FORMAT = re.compile(rb"format[ \t]*:[ \t]*[\"']?(\w+)")
 
 
@@ -38,7 +40,9 @@ class QAKind(Kind):
             return recognise(path) is not None
         if path.suffix.lower() == ".jsonl":
             return False
-        named = _FORMAT.search(head)
+        # Comments, and what a file says of itself before, may well speak of a "format: …" too.
+        start = _DATASET.search(head)
+        named = _FORMAT.search(_COMMENT.sub(b"", head[start.end() :] if start is not None else head))
         # A format that is nearly one of these is told of by the loader.
         return named is None or nearest(named[1].decode("ascii", "replace"), FORMATS) is not None
 

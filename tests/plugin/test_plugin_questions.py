@@ -280,6 +280,7 @@ def test_a_yaml_file_names_a_part_of_a_data_set(questions: Project) -> None:
     questions.write(
         "part.memeval.yaml",
         """
+        # A part, in another file's format: json
         meta: {gates: ["P0 qa.f1 >= 0.01", "P1 locomo.f1_official_by_category.4 >= 0.0"]}
         dataset:
           format: locomo
