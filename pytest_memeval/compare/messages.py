@@ -222,5 +222,6 @@ def text(key: str, lang: str = "en", **values: Any) -> str:
 def setting_title(name: str, lang: str = "en") -> str:
     if lang == "zh":
         first, _, rest = name.partition(" ")
-        return f"提示词 {rest}" if first == "prompt" and rest else _SETTINGS_ZH.get(name, name)
+        before = {"prompt": "提示词", "protocol": "测量协议"}.get(first)
+        return f"{before} {rest}" if before and rest else _SETTINGS_ZH.get(name, name)
     return name.replace("_", " ")

@@ -21,11 +21,16 @@ _BY_DIMENSION = (
 #: Sections whose metrics depend on the matching of memories.
 _MATCHED = ("l1", "l15", "l2")
 _JUDGED = ("rag", "longmemeval")
+#: What the names of differences in how questions were asked begin with.
+PROTOCOL = "protocol"
+#: Context budgets further apart than this are no like with like.
+MOST_APART = 1.5
 
 
 def setting_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[SettingDifference]:
     """What differs between the runs: first what limits the comparison, then what it is about, then what to know."""
     found = [
+        *_protocols(a, b),
         *_differ("case_sets", _versions(a), _versions(b), "note"),
         *_differ("registry", a.get("registry"), b.get("registry"), "limits"),
         *_differ("templates", a.get("templates"), b.get("templates"), "limits"),
@@ -41,7 +46,8 @@ def setting_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Sett
         *_differ("package", _package(a), _package(b), "note"),
     ]
     order: dict[Effect, int] = {"limits": 0, "subject": 1, "note": 2}
-    return sorted(found, key=lambda setting: order[setting.effect])
+    # How questions were asked comes before everything else: most of what sets two QA figures apart lies there.
+    return sorted(found, key=lambda setting: (not setting.name.startswith(PROTOCOL), order[setting.effect]))
 
 
 def blocked_metrics(settings: Iterable[SettingDifference], paths: Iterable[str]) -> dict[str, str]:
@@ -56,6 +62,8 @@ def blocked_metrics(settings: Iterable[SettingDifference], paths: Iterable[str])
 
 
 def _depends(path: str, setting: str) -> bool:
+    if setting.startswith(PROTOCOL):
+        return False  # told, and left to the reader: most comparisons of memories are about one of these
     section, _, name = path.partition(".")
     if setting == "matcher":
         return section in _MATCHED or (section == "inject" and name.startswith("pipeline_"))
@@ -69,6 +77,35 @@ def _depends(path: str, setting: str) -> bool:
         return section in ("l15", "l2")
     # Tokenisers and smoothing: the text metrics.
     return section in ("qa", "locomo", "longmemeval")
+
+
+def _protocols(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[SettingDifference]:
+    """In what the runs asked the questions of a file differently, each thing once."""
+    told: set[tuple[str, str, str]] = set()
+    for path in dict.fromkeys([*(a.get("case_sets") or {}), *(b.get("case_sets") or {})]):
+        one, two = (((report.get("case_sets") or {}).get(path) or {}).get("protocol") for report in (a, b))
+        if one is None or two is None:
+            continue
+        for name in dict.fromkeys([*one, *two]):
+            if name in ("judge", "text_metrics"):
+                continue  # told as settings of their own
+            if name == "mean_context_tokens":
+                found = _budgets(one.get(name), two.get(name))
+            else:
+                found = list(_differ(f"{PROTOCOL} {name}", one.get(name), two.get(name), "subject"))
+            for setting in found:
+                key = (setting.name, setting.a, setting.b)
+                if key not in told:
+                    told.add(key)
+                    yield setting
+
+
+def _budgets(a: float | None, b: float | None) -> list[SettingDifference]:
+    """Mean tokens of context a question, where one run had more than 1.5 times the other's: no like with like."""
+    if not a or not b or max(a, b) <= MOST_APART * min(a, b):
+        return []
+    shown = f"{b:.0f} ({b / a:.2g} ×, more than {MOST_APART:g} × apart)"
+    return [SettingDifference(f"{PROTOCOL} mean_context_tokens", f"{a:.0f}", shown, "note")]
 
 
 def _differ(name: str, a: Any, b: Any, effect: Effect) -> Iterator[SettingDifference]:

@@ -99,9 +99,9 @@ def cases_of(
 
 
 def _content_hash(pair: QAPair, dataset: Dataset, sample_id: str) -> str:
-    """Of the question and of what it is asked about: the file, read in this way, and the conversation in it."""
+    """Of the question, its labels and the conversation that it is asked about, which the file's hash stands for."""
     parts: list[Any] = [
-        *(dataset.sha256, dataset.extra, sample_id),
+        *(dataset.sha256, sample_id),
         *(pair.question, pair.answer, pair.question_type.value, list(pair.evidence), pair.question_date),
         *(pair.corrected_answer, list(pair.corrected_evidence or ())),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -217,7 +218,8 @@ class QARun(KindRun):
             parts = self._setup.identity
         except StageError:
             return ""
-        return "" if parts is None else ".".join((_short(self.case.content_hash), *parts))
+        read = json.dumps(dict(self._dataset.extra), sort_keys=True, default=str)
+        return "" if parts is None else ".".join((_short(f"{self.case.content_hash} {read}"), *parts))
 
     def restore(self, record: CaseResult) -> None:
         super().restore(record)

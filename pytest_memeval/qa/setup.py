@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.metrics.text.pairs import metrics_spec
 from pytest_memeval.qa.answering import Answerer, ChatAnswerer, ExtractiveAnswerer
 from pytest_memeval.qa.conversations import Conversations, Reader
 from pytest_memeval.qa.memories import MEMORIES, build_memory
@@ -149,6 +150,7 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
         "arms": list(arms_of(settings)),
         "adversarial_in_headline": bool(settings.adversarial_in_headline),
         "trials": 1,
+        "text_metrics": metrics_spec(),
     }
     return QASetup(
         memory=name,

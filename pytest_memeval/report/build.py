@@ -90,7 +90,12 @@ def build_report(
         "registry": dict(run.registry),
         "templates": dict(run.templates),
         "protocol": None if run.protocol is None else dict(run.protocol),
-        "metrics_spec": {"confidence": 0.95, "gate_tolerance": TOLERANCE, "aggregation": "ratio of sums"},
+        "metrics_spec": {
+            "confidence": 0.95,
+            "gate_tolerance": TOLERANCE,
+            "aggregation": "ratio of sums",
+            **({"text": run.protocol["text_metrics"]} if run.protocol and "text_metrics" in run.protocol else {}),
+        },
         **sections,
         **dict.fromkeys(_LATER),
         "case_sets": case_sets,

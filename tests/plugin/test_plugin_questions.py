@@ -514,3 +514,12 @@ def test_a_judge_that_cannot_tell_is_an_error_of_the_score_alone(asked: ChatProj
     assert section["errors_as_wrong"]["judge_score"] == pytest.approx(4 / 5)
     headline = asked.report()["case_sets"]["locomo.json"]["questions"]["headline"]
     assert (headline["metric"], headline["basis"], headline["value"]) == ("judge_score", "errors_as_wrong", 0.8)
+
+
+def test_two_memories_are_compared(questions: Project) -> None:
+    locomo(questions, *"abcdef")
+    questions.run("locomo.json", "--memeval-output", "one")
+    questions.run("locomo.json", "--memeval-output", "two", "--memeval-memory", "full-context")
+    result = questions.pytester.run(sys.executable, "-m", "pytest_memeval", "compare", "one", "two")
+    result.stdout.fnmatch_lines(["*protocol memory: bm25 → full-context*"])
+    assert "qa.f1" in result.stdout.str()
