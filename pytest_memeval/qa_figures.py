@@ -19,6 +19,8 @@ BOUNDED: Mapping[str, tuple[str, ...]] = {
     "locomo": ("f1_official",),
     "longmemeval": ("accuracy",),
 }
+#: Section → its figures that are null without a judge.
+JUDGED: Mapping[str, tuple[str, ...]] = {"qa": ("judge_score",), "longmemeval": ("accuracy",)}
 _BY_TYPE = "_by_type"
 #: Question types in report order.
 TYPES: tuple[str, ...] = (
@@ -28,7 +30,7 @@ TYPES: tuple[str, ...] = (
 )
 
 
-def derived_figures(section: str, body: Mapping[str, Any], records: Iterable[CaseResult]) -> dict[str, dict[str, Any]]:
+def derived_figures(section: str, body: Mapping[str, Any], records: Iterable[CaseResult]) -> dict[str, Any]:
     """``task_averaged {metric: unweighted mean over question types}`` and ``errors_as_wrong {metric: value}``, the
     figure with every question that could not be measured counted as 0. Both hold only what was measured."""
     if section not in BOUNDED:
@@ -45,7 +47,9 @@ def derived_figures(section: str, body: Mapping[str, Any], records: Iterable[Cas
         if value is not None and size is not None:
             missing = len(unmeasured(section, metric, ordered))
             bounds[metric] = value * size["units"] / (size["units"] + missing)
-    return {"task_averaged": averaged, "errors_as_wrong": bounds}
+    # What only a judge can say has its place without one, too.
+    unjudged = {name: None for name in JUDGED.get(section, ()) if name not in body}
+    return {**unjudged, "task_averaged": averaged, "errors_as_wrong": bounds}
 
 
 def unmeasured(section: str, metric: str, records: Iterable[CaseResult]) -> list[CaseResult]:

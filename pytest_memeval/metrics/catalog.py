@@ -79,6 +79,58 @@ def _m(
     return MetricSpec(section, name, kind, better, en, zh, stage or section, high=high, keys=keys)
 
 
+#: The figures of question answering: name, in English, in Chinese.
+_ANSWERS: tuple[tuple[str, str, str], ...] = (
+    ("judge_score", "judge score", "裁判评分"),
+    ("exact_match", "exact match", "完全匹配"),
+    ("f1", "token F1", "词元 F1"),
+    ("rouge1", "ROUGE-1", "ROUGE-1"),
+    ("rouge2", "ROUGE-2", "ROUGE-2"),
+    ("rougeL", "ROUGE-L", "ROUGE-L"),
+    ("bleu1", "BLEU-1", "BLEU-1"),
+    ("bleu2", "BLEU-2", "BLEU-2"),
+    ("bleu4", "BLEU-4", "BLEU-4"),
+    ("meteor", "METEOR", "METEOR"),
+    ("meteor_no_wordnet", "METEOR without WordNet", "METEOR（无 WordNet）"),
+)
+_RETRIEVED: tuple[tuple[str, str, str], ...] = (
+    ("turn_recall", "recall of evidence turns", "证据轮次召回率"),
+    ("turn_hit", "hit of evidence turns", "证据轮次命中率"),
+    ("session_recall", "recall of evidence sessions", "证据会话召回率"),
+    ("session_hit", "hit of evidence sessions", "证据会话命中率"),
+)
+
+
+def _questions() -> tuple[MetricSpec, ...]:
+    """The metrics of sets of questions. Those by type have a value per question type (or LoCoMo category, or arm)."""
+    found = [
+        *(_m("qa", name, en, zh) for name, en, zh in _ANSWERS),
+        _m("qa", "adversarial_accuracy", "adversarial questions refused", "对抗问题拒答率"),
+        _m("qa", "abstention_accuracy", "unanswerable questions refused", "无答案问题拒答率"),
+        _m("qa", "refusal_rate", "answerable questions refused", "有答案问题拒答率", better="lower"),
+        _m("qa", "context_tokens", "tokens of context", "上下文 token 数", better="neither", high=None),
+        *(_m("qa", name, en, zh) for name, en, zh in _RETRIEVED),
+        *(_m("qa", f"{name}_by_type", f"{en} by type", f"{zh}（按类型）", keys="type") for name, en, zh in _ANSWERS),
+        _m("qa", "f1_by_arm", "token F1 of other arms", "其他对照组的词元 F1", better="neither", keys="arm"),
+        MetricSpec("qa", "f1_lift_over", "ratio", "higher", "lift in token F1", "词元 F1 提升", "qa", -1.0, 1.0, "arm"),
+        _m("locomo", "f1_official", "LoCoMo's own F1", "LoCoMo 官方 F1", stage="qa"),
+        _m("locomo", "recall_official", "LoCoMo's own recall", "LoCoMo 官方召回率", stage="qa"),
+        _m("locomo", "f1_official_by_category", "LoCoMo's own F1", "LoCoMo 官方 F1", stage="qa", keys="category"),
+        _m("locomo", "recall_official_by_category", "LoCoMo's own recall", "官方召回率", stage="qa", keys="category"),
+        _m("longmemeval", "accuracy", "accuracy", "准确率", stage="qa"),
+        _m("longmemeval", "abstention_accuracy", "abstention accuracy", "拒答准确率", stage="qa"),
+        _m("longmemeval", "accuracy_by_type", "accuracy by type", "准确率（按类型）", stage="qa", keys="type"),
+    ]
+    for level, en, zh in (("", "sessions", "会话"), ("turn_", "turns", "轮次")):
+        for name, what, was in (
+            ("recall_any", "any evidence found", "找到任一证据"),
+            ("recall_all", "all evidence found", "找到全部证据"),
+            ("ndcg_any", "LongMemEval's NDCG", "LongMemEval 的 NDCG"),
+        ):
+            found.append(_m("longmemeval", f"{level}{name}", f"{what} ({en})", f"{was}（{zh}）", stage="qa"))
+    return tuple(found)
+
+
 _ALL: tuple[MetricSpec, ...] = (
     _m("l1", "dimension_micro_f1", "dimension micro F1", "维度微平均 F1"),
     _m("l1", "dimension_micro_precision", "dimension micro precision", "维度微平均精确率"),
@@ -227,7 +279,7 @@ _OPEN: tuple[MetricSpec, ...] = (
     _m("rag", "context_passages", "retrieved passages", "检索段落数", better="neither", high=None),
     _m("rag", "context_characters", "retrieved characters", "检索字符数", better="neither", high=None),
 )
-OPEN_METRICS: Mapping[str, MetricSpec] = {spec.path: spec for spec in _OPEN}
+OPEN_METRICS: Mapping[str, MetricSpec] = {spec.path: spec for spec in (*_OPEN, *_questions())}
 
 METRICS: Mapping[str, MetricSpec] = {spec.path: spec for spec in _ALL}
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REFUSAL = "No information available"
 #: The prompt stage of the chat answerer.
 ANSWER_STAGE = "qa_answer"
-_LINE_HEAD = re.compile(r"(?:\[[^\]]*\]\s*)?([^:\n]{1,60}):\s+")
+_LINE_HEAD = re.compile(r"(?:\[[^\]]*\]\s*)(?:([^:\n]{1,60}):\s+)?|([^:\n]{1,60}):\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 #: Words of a question that say nothing of its subject.
 _IDLE = frozenset(
@@ -93,7 +93,8 @@ def _sentences(content: str) -> tuple[tuple[str, str], ...]:
     for line in content.split("\n"):
         head = _LINE_HEAD.match(line)
         said = line[head.end() :] if head else line
-        found += [(head[1] if head else "", part.strip()) for part in _SENTENCE_END.split(said) if part.strip()]
+        speaker = (head[1] or head[2] or "") if head else ""
+        found += [(speaker, part.strip()) for part in _SENTENCE_END.split(said) if part.strip()]
     return tuple(found)
 
 

@@ -79,6 +79,10 @@ def setup_for(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QA
 def _memory(settings: Settings, engine: object) -> tuple[str, Any]:
     """``own`` and a maker of memories, ``object`` and one that is shared, or ``engine`` and the engine."""
     name = settings.memory
+    if name == "engine" and getattr(engine, "name", "") == "reference" and not can_answer(engine):
+        from pytest_memeval.qa.reference import ReferenceMemory
+
+        return "engine", ReferenceMemory(engine, settings.retrieval_k)
     if name == "engine" or (name == "auto" and can_answer(engine) and getattr(engine, "name", "") != "reference"):
         if not can_answer(engine):
             word = getattr(engine, "name", type(engine).__name__)
@@ -143,7 +147,7 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
     judge = values["memeval_judge"]
     protocol = {
         "memory": name,
-        "retrieval_k": settings.retrieval_k if name in ("bm25", "vector", "recent") else None,
+        "retrieval_k": settings.retrieval_k if name in ("bm25", "vector", "recent", "reference") else None,
         "answerer": answerer.name,
         "answer": answer_protocol(answerer),
         "judge": judge_identity(judge),
