@@ -97,11 +97,12 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        if config.stash.get(CHOSEN_DIST, "no") != "no" or settings_of(config).concurrency == 1:
+        if config.stash.get(CHOSEN_DIST, "no") != "no":
             return None
         from pytest_memeval.schedule import CaseScheduling
 
-        return CaseScheduling(config, log, lambda ids: bool(self._cases_of(ids)))
+        ahead = settings_of(config).concurrency > 1
+        return CaseScheduling(config, log, lambda ids: ahead and bool(self._cases_of(ids)))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

@@ -39,8 +39,6 @@ PATTERNS = pytest.StashKey[list[Any]]()
 CHOSEN_DIST = pytest.StashKey[str]()
 #: The run that this one goes on with, on the controller.
 RESUME_FROM = pytest.StashKey["StoredRun"]()
-#: ``--dist`` as the user gave it.
-DIST = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -77,24 +75,12 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Gen
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    # xdist turns "no" into "load" in its own hook, and then nobody could tell whether it was asked for.
-    config.stash[DIST] = "load" if config.getoption("distload", False) else config.getoption("dist", "no")
     if _plans(config) and hasattr(config.option, "numprocesses"):
         # A plan asks nobody: there is nothing to share out between processes.
         config.option.numprocesses = 0
     # xdist is about to put its default in the place of none.
     config.stash[CHOSEN_DIST] = "load" if config.getoption("distload", False) else config.getoption("dist", "no")
     return (yield)
-
-
-@pytest.hookimpl(tryfirst=True, optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Questions of one conversation on one worker, unless the user chose how items are shared out."""
-    if config.stash.get(DIST, "no") != "no":
-        return None
-    from pytest_memeval.scheduling import Scheduling
-
-    return Scheduling(config, log)
 
 
 def _plans(config: pytest.Config) -> bool:

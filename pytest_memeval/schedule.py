@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScheduling, WorkStealingScheduling
 
+from pytest_memeval.conversation_scopes import ByConversation, has_conversations
+
 #: Whether the items of a worker may be moved by :class:`StealingCases`.
 STEALS_INPUT = "memeval_steals"
 #: Under this name a worker says how many cases it has prepared for nothing.
@@ -36,11 +38,11 @@ class StealingCases(WorkStealingScheduling):  # type: ignore[misc]
 
 
 class CaseScheduling:
-    """xdist's scheduler, chosen when the workers have said what they collected: :class:`StealingCases` where there are
-    evaluation cases among it, else the default."""
+    """xdist's scheduler, chosen when the workers have said what they collected: by conversation where items share one,
+    :class:`StealingCases` where there are evaluation cases else, and the default in any other run."""
 
     def __init__(self, config: pytest.Config, log: Any, has_cases: Callable[[Collection[str]], bool]) -> None:
-        self._choices = LoadScheduling(config, log), StealingCases(config, log)
+        self._choices = LoadScheduling(config, log), StealingCases(config, log), ByConversation(config, log)
         self._has_cases = has_cases
         self._chosen: Any = None
 
@@ -66,7 +68,11 @@ class CaseScheduling:
     def schedule(self) -> None:
         if self._chosen is None:
             collections = self._choices[0].node2collection.values()
-            self._chosen = self._choices[any(map(self._has_cases, collections))]
+            plain, stealing, by_conversation = self._choices
+            if any(map(has_conversations, collections)):
+                self._chosen = by_conversation
+            else:
+                self._chosen = stealing if any(map(self._has_cases, collections)) else plain
         self._chosen.schedule()
 
 

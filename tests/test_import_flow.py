@@ -30,7 +30,7 @@ KNOW_PYTEST = {
     "sharding.py",
     "variant_items.py",
     "qa_items.py",
-    "scheduling.py",
+    "conversation_scopes.py",
 }
 PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}
 
@@ -48,7 +48,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "judge": {"assets", "datasets", "documents", "failures", "llm", "metrics", "recording", "results", "values"},
     "qa": {
         *("assets", "cases", "datasets", "documents", "engine", "failures", "harness", "judge", "kinds", "llm"),
-        *("loops", "metrics", "outputs", "recording", "results", "search", "settings", "values"),
+        *(
+            "__version__",
+            "identity",
+            "loops",
+            "metrics",
+            "outputs",
+            "recording",
+            "results",
+            "search",
+            "settings",
+            "values",
+        ),
     },
     "rag": {
         *("cases", "documents", "failures", "harness", "kinds", "llm", "loops", "metrics", "recording", "report"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ ANSWERERS: tuple[str, ...] = ("extractive", "chat")
 #: Words for memories that are not one of this package's.
 OTHER_MEMORIES: tuple[str, ...] = ("auto", "engine")
 
+_making = threading.Lock()
 _setups: WeakKeyDictionary[Harness, dict[tuple[int, ...], QASetup]] = WeakKeyDictionary()
 
 
@@ -68,12 +70,14 @@ def _key(values: Mapping[str, Any]) -> tuple[int, ...]:
 
 def setup_for(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetup:
     """The process's setup for these fixture values, made when first asked for. Raises ValueError for bad options."""
-    known = _setups.setdefault(harness, {})
     key = _key(values)
-    if key not in known:
-        setup = known[key] = _made(harness, values, case_set)
-        harness.closers.append(lambda: harness.loop.run(setup.conversations.close(), timeout=1.0))
-    return known[key]
+    # Asked for on the loop and, by whoever looks for an earlier run's results, off it.
+    with _making:
+        known = _setups.setdefault(harness, {})
+        if key not in known:
+            setup = known[key] = _made(harness, values, case_set)
+            harness.closers.append(lambda: harness.loop.run(setup.conversations.close(), timeout=1.0))
+        return known[key]
 
 
 def _memory(settings: Settings, engine: object) -> tuple[str, Any]:

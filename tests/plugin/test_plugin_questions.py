@@ -170,6 +170,7 @@ def test_a_conversation_is_read_once_and_alone(questions: Project, mode: tuple[s
     locomo(questions, "a", "b", "c")
     questions.run("locomo.json", "--memeval-memory", "diary:Diary", *mode).assert_outcomes(passed=18)
     read = [line for line in diary(questions) if line.startswith("read")]
+    # … by one worker, whichever, which then answers all of its questions.
     assert sorted(read) == [f"read I adopted a cat called Miso{n}." for n in range(3)]
     assert questions.report()["case_sets"]["locomo.json"]["protocol"]["memory"] == "diary"
     # Whatever a conversation's questions were given was its own.

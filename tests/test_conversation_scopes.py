@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_memeval.scheduling import conversation_of, has_conversations, scopes_of
+from pytest_memeval.conversation_scopes import conversation_of, has_conversations, scopes_of
 
 
 def test_a_question_belongs_to_its_conversation() -> None:

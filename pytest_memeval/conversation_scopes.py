@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-from xdist.scheduler import LoadScheduling, LoadScopeScheduling
-
-if TYPE_CHECKING:
-    import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 #: In a run with more items than this, those without a conversation are handed out in packs.
 MANY = 1_000
@@ -35,7 +31,7 @@ def has_conversations(node_ids: Sequence[str]) -> bool:
     return False
 
 
-class _ByConversation(LoadScopeScheduling):  # type: ignore[misc]
+class ByConversation(LoadScopeScheduling):  # type: ignore[misc]
     """xdist's scheduling by scope, a conversation being one."""
 
     _scopes: dict[str, str] | None = None
@@ -60,30 +56,3 @@ def scopes_of(node_ids: Sequence[str]) -> dict[str, str]:
             alone += 1
         scopes[node_id] = conversation
     return scopes
-
-
-class Scheduling:
-    """xdist's usual scheduling, until the collection shows conversations: then scheduling by conversation.
-
-    Everything is handed on to the one or the other.
-    """
-
-    def __init__(self, config: pytest.Config, log: Any = None) -> None:
-        self._config, self._log = config, log
-        self._chosen: Any = LoadScheduling(config, log)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._chosen, name)
-
-    def schedule(self) -> None:
-        first = self._chosen
-        if isinstance(first, LoadScheduling) and first.collection is None:
-            items: list[str] = next(iter(first.node2collection.values()), [])
-            if has_conversations(items):
-                chosen = _ByConversation(self._config, self._log)
-                for node in first.nodes:
-                    chosen.add_node(node)
-                for node, collection in first.node2collection.items():
-                    chosen.add_node_collection(node, collection)
-                self._chosen = chosen
-        self._chosen.schedule()
