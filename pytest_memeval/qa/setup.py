@@ -104,8 +104,8 @@ def _loaded(settings: Settings) -> tuple[str, Any]:
     from pytest_memeval.harness import find_object, load_object
 
     where = settings.where("memory")
-    target = find_object(settings.memory, where)
     example = load_object(settings.memory, where)
+    target = find_object(settings.memory, where)
     if not can_answer(example):
         raise QASettingsError(
             f"{where}: {settings.memory!r} is no memory: it needs ingest (or ingest_session) and retrieve"
