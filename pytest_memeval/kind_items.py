@@ -16,8 +16,8 @@ from pytest_memeval.node_cases import StageFailure, setup_of
 from pytest_memeval.node_keys import PREFETCHER, RUN, SAID
 from pytest_memeval.plugin import harness_of
 from pytest_memeval.results import CaseError, CaseResult
-from pytest_memeval.variant_items import params_of, with_params
 from pytest_memeval.resuming import RESUMPTION
+from pytest_memeval.variant_items import params_of, with_params
 
 KIND_FILES = pytest.StashKey[dict[str, KindSet]]()
 TAGS = pytest.StashKey[set[str]]()
