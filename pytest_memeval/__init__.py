@@ -16,6 +16,8 @@ _HOMES = {
     for module, names in {
         "api": "run",
         "run_report": "RunReport",
+        "custom_metrics": "metric",
+        "outputs": "Outputs",
         "documents.problems": "DocumentError",
         "settings": "SettingsError",
         "values": "Block Decision Hit Memory Message Scene Section",
@@ -55,6 +57,8 @@ __all__ = [
     *sorted(_HOMES),
     "run",
     "RunReport",
+    "metric",
+    "Outputs",
     "DocumentError",
     "SettingsError",
     "load_cases",
@@ -150,6 +154,7 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.cases.models import L15GroundTruth as L15GroundTruth
     from pytest_memeval.cases.models import SearchGroundTruth as SearchGroundTruth
     from pytest_memeval.cases.models import SearchQuery as SearchQuery
+    from pytest_memeval.custom_metrics import metric as metric
     from pytest_memeval.datasets.locomo import load_locomo as load_locomo
     from pytest_memeval.datasets.longmemeval import load_longmemeval as load_longmemeval
     from pytest_memeval.datasets.models import Dataset as Dataset
@@ -190,6 +195,7 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.metrics.search import compute_search as compute_search
     from pytest_memeval.metrics.text.pairs import ALL_METRICS as ALL_METRICS
     from pytest_memeval.metrics.text.pairs import LIGHT_METRICS as LIGHT_METRICS
+    from pytest_memeval.outputs import Outputs as Outputs
     from pytest_memeval.results import CaseResult as CaseResult
     from pytest_memeval.results import StageResult as StageResult
     from pytest_memeval.run_report import RunReport as RunReport

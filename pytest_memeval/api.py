@@ -46,6 +46,7 @@ def run(
     concurrency: int = 8,
     evaluators: Sequence[object] | None = None,
     pipeline: object = None,
+    metrics: Sequence[Callable[..., Any]] = (),
     on_result: Callable[[CaseResult], None] | None = None,
     **options: Any,
 ) -> RunReport:
@@ -54,7 +55,8 @@ def run(
     ``cases``: a case file or folder, an :class:`EvalCase`, or a list of them, mixed as you like. ``engine``, ``llm``,
     ``judge``, ``pipeline``: the object itself, a class to be called, or a name as the option of pytest takes it
     (``"reference"``, ``"module:attribute"``; ``"embedded"``, ``"openai"``). ``stages``: ``"l1,l2"`` or a list.
-    ``options`` are all the others of the command line with underscores (``model=``, ``base_url=``, ``cache=``,
+    ``metrics`` are functions ``(case, outputs)`` (:mod:`pytest_memeval.custom_metrics`). ``options`` are all
+    the others of the command line with underscores (``model=``, ``base_url=``, ``cache=``,
     ``gate=["P0 l1.memory_recall >= 0.8"]``, ``output=`` …). Settings come from the arguments alone: a project's ini is
     not read. Cache, concurrency, time limits, journal and report files are those of pytest; without ``output`` the
     files go to ``.memeval/runs`` in the current folder. ``on_result`` is called after each case.
@@ -64,6 +66,7 @@ def run(
     DocumentError for a case file, that cannot be used.
     """
     from pytest_memeval.api_work import Values
+    from pytest_memeval.custom_metrics import MetricError, also
     from pytest_memeval.harness import Harness
     from pytest_memeval.recorder import Recorder
 
@@ -82,16 +85,19 @@ def run(
     settings = _settings({**options, **{key: value for key, value in named.items() if value is not None}})
     harness = Harness(settings)
     try:
-        _check(settings, harness, given)
-        works, sets = _works(cases, harness, Values(harness, given))
-        recorder = Recorder(settings)
-        if settings.keep_db:
-            harness.keep_databases_in(recorder.databases_folder)
-        if settings.baseline is not None:
-            from pytest_memeval.baseline import load_baseline
+        with also({getattr(function, "__name__", ""): function for function in metrics}):
+            _check(settings, harness, given)
+            works, sets = _works(cases, harness, Values(harness, given))
+            recorder = Recorder(settings)
+            if settings.keep_db:
+                harness.keep_databases_in(recorder.databases_folder)
+            if settings.baseline is not None:
+                from pytest_memeval.baseline import load_baseline
 
-            recorder.baseline = load_baseline(settings.baseline, settings.prompts)
-        return _carry_out(works, sets, harness, recorder, on_result)
+                recorder.baseline = load_baseline(settings.baseline, settings.prompts)
+            return _carry_out(works, sets, harness, recorder, on_result)
+    except MetricError as error:
+        raise SettingsError(f"run: {error}") from None
     finally:
         harness.close()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_memeval.ahead import Prepared
 from pytest_memeval.case_figures import process_meta
@@ -21,6 +22,9 @@ from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.runner import CaseRun
 from pytest_memeval.settings import SettingsError
 from pytest_memeval.stages import why_no_stage
+
+if TYPE_CHECKING:
+    from pytest_memeval.corpus import CorpusStore
 
 
 class Values:
@@ -120,6 +124,7 @@ class DistillWork:
                 folder.append(harness.folder(self.case.case_id))
             return folder[0]
 
+        store, cutoffs = self._corpus()
         resources = ExitStack()
         resources.callback(_remove, folder)
         run = CaseRun(
@@ -133,12 +138,27 @@ class DistillWork:
             loop=harness.loop,
             get_folder=get_folder,
             label=self.node_id,
+            embedder=harness.search.embedder(),
+            corpus=store,
+            cutoffs=cutoffs,
         )
         resources.callback(run.close)
         return Prepared(run, resources)
 
+    def _corpus(self) -> tuple[Callable[[], CorpusStore] | None, tuple[int, ...] | None]:
+        """What the case's queries are searched in, and the cut-offs of their figures: a file's cases share them."""
+        if self.case.expected_search is None:
+            return None, None
+        if self.case.path is None:
+            from pytest_memeval.corpus import cutoffs_of
+
+            return None, cutoffs_of(self.case.expect)
+        search = self.harness.search
+        return partial(search.store, self.case_set, self.values["memeval_engine"]), search.corpus(self.case_set).cutoffs
+
     def result(self, run: CaseRun) -> CaseResult:
         run.run_all()
+        run.complete()
         extra: tuple[CaseError, ...] = ()
         if not run.supported:
             extra = (CaseError("setup", "no_stage", why_no_stage(run.engine)),)

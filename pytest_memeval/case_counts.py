@@ -105,7 +105,11 @@ def metric_category(record: CaseResult, section: str, metric: str) -> str:
     own = metric_statuses(record, section).get(metric)
     if own is not None:
         return CATEGORY.get(own, "no_truth")
-    category = stages_category(record, metric_stages(section, metric))
+    stages = metric_stages(section, metric)
+    if not stages:
+        # A project's own metric: a case that says nothing of it was not measured, unless it was lost as a whole.
+        return record.outcome if record.outcome != "scored" else "no_truth"
+    category = stages_category(record, stages)
     return "errored" if category == "scored" and is_cut_off(record, section, metric) else category
 
 

@@ -31,7 +31,7 @@ def stage_statuses(run: CaseRun, *, cut_short: bool = True) -> dict[str, StageSt
             status[stage] = "void" if result.error.kind == "void" else "errored"
         else:
             status[stage] = "ran_errored"
-    return status
+    return {**status, **run.custom.statuses}
 
 
 def case_result(
@@ -44,6 +44,7 @@ def case_result(
     skipped: bool = False,
 ) -> CaseResult:
     """Everything recorded of the case, as far as it got."""
+    run.complete()
     errors = (*run.errors, *extra_errors)
     missed = () if errors or skipped else tuple(run.missed())
     if missed and run.why_idle is not None:

@@ -294,15 +294,15 @@ class _Scope:
         missing: _Finding | None = None,
     ) -> _Finding | None:
         """Whether the value stands."""
-        stages = metric_stages(path.section, path.metric)
-        if stages:
-            counts = count_metric(records, path.section, path.metric)
-            scored, errored, skipped = counts["scored"], counts["errored"], counts["skipped"]
-            if skipped and not scored and not errored:
-                return _Finding(UNMEASURED, "all_skipped", {"skipped": skipped, "stage": stages[-1]})
-            if errored and errored > self._run.max_error_rate * (scored + errored) + 1e-9:
-                values = {"errored": errored, "labelled": scored + errored, "rate": self._run.max_error_rate}
-                return _Finding(UNMEASURED, "too_many_errors", values)
+        # A project's own metric belongs to no stage; its cases are counted by what became of itself.
+        stages = metric_stages(path.section, path.metric) or (path.base,)
+        counts = count_metric(records, path.section, path.metric)
+        scored, errored, skipped = counts["scored"], counts["errored"], counts["skipped"]
+        if skipped and not scored and not errored:
+            return _Finding(UNMEASURED, "all_skipped", {"skipped": skipped, "stage": stages[-1]})
+        if errored and errored > self._run.max_error_rate * (scored + errored) + 1e-9:
+            values = {"errored": errored, "labelled": scored + errored, "rate": self._run.max_error_rate}
+            return _Finding(UNMEASURED, "too_many_errors", values)
         lost = (section.get("unmeasured") or {}).get(path.name, 0)
         if lost:
             return _Finding(UNMEASURED, "not_finite", {"cases": lost, "metric": str(path)})

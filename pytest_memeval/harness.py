@@ -6,18 +6,20 @@ import contextlib
 import glob
 import hashlib
 import importlib
-import inspect
 import re
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pytest_memeval.extensions import build_engine, find_object, load_metrics, load_object, usable
 from pytest_memeval.loops import LoopThread
 from pytest_memeval.search_parts import SearchParts
 from pytest_memeval.settings import Settings, SettingsError
+
+__all__ = ["Harness", "find_object", "kept_folder", "load_object", "remove_scratch"]
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet, PromptStore
@@ -91,6 +93,7 @@ class Harness:
     @property
     def run_settings(self) -> RunSettings:
         if self._run_settings is None:
+            load_metrics(self.settings.metric or (), self.settings.where("metric"))
             self._run_settings = self.settings.run_settings()
         return self._run_settings
 
@@ -155,7 +158,8 @@ class Harness:
             from pytest_memeval.engine.reference.engine import ReferenceEngine
 
             return ReferenceEngine()
-        return load_object(name, self.settings.where("engine"))
+        where = self.settings.where("engine")
+        return usable(load_object(name, where), where) if ":" in name else build_engine(name, where, self)
 
     def build_llm(self) -> ChatModel:
         """The chat model that the settings name. Raises SettingsError for what it lacks; sends nothing."""
@@ -319,31 +323,3 @@ def kept_folder(base: Path, node_id: str) -> Path:
     readable = re.sub(r"[^A-Za-z0-9.-]+", "_", node_id).strip("._")[:80]
     digest = hashlib.sha256(node_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return base / f"{readable}-{digest}"
-
-
-def find_object(name: str, where: str) -> Any:
-    """Import ``module:attribute``. SettingsError for what is not there, ModuleNotFoundError where that is a module."""
-    module_name, _, attribute = name.partition(":")
-    try:
-        target: Any = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            target = getattr(target, part)
-    except ModuleNotFoundError:
-        raise
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
-    return target
-
-
-def load_object(name: str, where: str) -> Any:
-    """Import ``module:attribute``; a class, or a function without required arguments, is called."""
-    try:
-        target = find_object(name, where)
-    except ModuleNotFoundError as error:
-        raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
-    if inspect.isclass(target) or inspect.isfunction(target):
-        try:
-            return target()
-        except TypeError as error:
-            raise SettingsError(f"{where}: {name!r} cannot be called without arguments: {error}") from None
-    return target

@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.custom_metrics import SECTION, CaseMetrics, CustomMetric, registered
 from pytest_memeval.results import CallRecord, CaseError, CaseResult, SetInfo, StageResult, StageStatus
 
 if TYPE_CHECKING:
@@ -179,6 +180,8 @@ class KindRun(ABC):
         self.seconds = 0.0
         #: Whether the case is taken from an earlier run; ``None`` until somebody has looked.
         self.resumption: Resumption | None = None
+        #: The project's own metrics.
+        self.custom = CaseMetrics(case, kind)
         self.time_limit = case.timeout if case.timeout is not None else timeout
         self._loop = loop
         self._passing: tuple[type[BaseException], ...] = (KeyboardInterrupt, *passing)
@@ -222,7 +225,7 @@ class KindRun(ABC):
         started = time.perf_counter()
         try:
             if self.time_limit is None:
-                await self.measure()
+                await self._measure_all()
             else:
                 await self._within(self.time_limit)
         except asyncio.CancelledError as error:
@@ -238,10 +241,29 @@ class KindRun(ABC):
         finally:
             self.seconds += time.perf_counter() - started
 
+    async def _measure_all(self) -> None:
+        """The case's work, then the project's own metrics on what came of it."""
+        await self.measure()
+        if registered(self.kind):
+            await self.custom.begin(self.outputs, self._status_of_metric)
+
+    def _status_of_metric(self, metric: CustomMetric) -> StageStatus | None:
+        return "void" if self.errors else "no_truth" if self.why_skipped is not None or metric.stages else None
+
+    def complete(self) -> None:
+        """Compute the project's own metrics that cannot be awaited."""
+        if self.custom.done or not registered(self.kind):
+            return
+        self.custom.finish(self.outputs, self._status_of_metric, self._loop.run)
+        self.errors += self.custom.errors
+        self.statuses.update(self.custom.statuses)
+        if self.custom.section is not None:
+            self.sections = {**self.sections, SECTION: self.custom.section}
+
     async def _within(self, limit: float) -> None:
         try:
             async with asyncio.timeout(limit) as scope:
-                await self.measure()
+                await self._measure_all()
         except TimeoutError:
             if not scope.expired():
                 raise
@@ -265,6 +287,7 @@ class KindRun(ABC):
             self.over_time(self.time_limit or 0.0)
         finally:
             self.waited += time.perf_counter() - started
+        self.complete()
 
     # -- going on with an earlier run ----------------------------------------------------------------------------
 
@@ -275,7 +298,9 @@ class KindRun(ABC):
 
     def restore(self, record: CaseResult) -> None:
         """Take the record of an earlier run in the place of the work."""
-        self.sections, self.statuses = dict(record.sections), dict(record.stages)
+        # The project's own metrics are computed anew.
+        self.sections = {name: section for name, section in record.sections.items() if name != SECTION}
+        self.statuses = {name: was for name, was in record.stages.items() if not name.startswith(f"{SECTION}.")}
         self.outputs, self.facts = dict(record.outputs), [dict(fact) for fact in record.facts]
         self.results = {self.stage: StageResult(calls=record.calls, seconds=record.timings.get(self.stage, 0.0))}
         self.seconds = record.duration_seconds

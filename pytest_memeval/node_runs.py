@@ -211,6 +211,7 @@ def all_measured(node: Any, run: CaseRun) -> Measured:
 
         raise StageFailure(why_no_stage(run.engine), kind="no_stage")
     place = node.place if is_case_item(node) else node.nodeid
+    run.complete()
     errors = run.errors
     if errors:
         raise StageFailure("\n".join(f"{place}: [{error.stage}] {error.kind}: {error.message}" for error in errors))

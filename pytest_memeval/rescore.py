@@ -10,6 +10,7 @@ from typing import Any
 from pytest_memeval.assets.registry import Registry
 from pytest_memeval.cases.models import CaseSet, EvalCase
 from pytest_memeval.corpus import set_cutoffs
+from pytest_memeval.custom_metrics import SECTION
 from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.kinds import KindCase, KindSet, kind_named
 from pytest_memeval.metrics.l1 import PRIORITY_TOLERANCE
@@ -147,6 +148,11 @@ def rescore_case(
     selected = None if "all" in run.stages else frozenset(run.stages)
     status, lost = _statuses(record, case, outputs, selected, run.supported_stages)
     sections = scorer.sections([stage for stage, now in status.items() if now == "scored"])
+    # A project's own metrics stay as they were: their functions are not at hand.
+    own = {name: before for name, before in record.stages.items() if name.startswith(f"{SECTION}.")}
+    status = {**status, **own}
+    if SECTION in record.sections:
+        sections[SECTION] = record.sections[SECTION]
     errors = (*(error for error in record.errors if _still_counts(error, status)), *lost)
     thresholds = expectations_of(case, selected, change.expect)
     optional = [one for one in default_expectations(case, change.expect) if one not in case.expect]

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.custom_metrics import SECTION, CaseMetrics, CustomMetric, registered
 from pytest_memeval.deadline import Deadline, time_is_over
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.normalize import normalize_memories
@@ -20,7 +21,7 @@ from pytest_memeval.failures import case_error
 from pytest_memeval.llm.protocol import ChatModel, Embedder
 from pytest_memeval.loops import LoopBlocked, LoopThread, run_here
 from pytest_memeval.outputs import Outputs
-from pytest_memeval.results import CallRecord, CaseError, StageResult
+from pytest_memeval.results import CallRecord, CaseError, StageResult, StageStatus
 from pytest_memeval.scoring import CaseScorer, ScoringOptions
 from pytest_memeval.search.params import SearchParams
 from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, why_idle
@@ -110,6 +111,8 @@ class CaseRun:
         self.outputs = Outputs()
         self.results: dict[str, StageResult] = {}
         self._sections: tuple[tuple[str, ...], Mapping[str, SectionRecord]] | None = None
+        #: The project's own metrics.
+        self.custom = CaseMetrics(case, guard=self._deadline.keep)
         scoring = settings.scoring if cutoffs is None else replace(settings.scoring, cutoffs=cutoffs)
         self.scorer = CaseScorer(case, self.outputs, scoring, priority_tolerance=registry.priority_tolerance)
         self.supported = supported_stages(engine)
@@ -215,6 +218,26 @@ class CaseRun:
         """Run every stage of the plan, for whoever prepares the case before its turn."""
         for stage in self.plan.run:
             await self.advance(stage)
+        if registered("distill"):
+            await self.custom.begin(self.outputs, self._status_of_metric)
+
+    def complete(self) -> None:
+        """Compute the project's own metrics, as soon as no stage is to come."""
+        if self.custom.done or not self.results or not registered("distill"):
+            return
+        self.custom.finish(self.outputs, self._status_of_metric, self._loop.run)
+        self._sections = None
+
+    def _status_of_metric(self, metric: CustomMetric) -> StageStatus | None:
+        """Why the metric is not computed in this case; ``None`` where it is."""
+        if self._given_up or self._stage_errors(metric.stages):
+            return "void"
+        lacking = any(self.outputs.of(stage) is None for stage in metric.stages)
+        return "no_truth" if lacking or not self.results else None
+
+    def _stage_errors(self, stages: Sequence[str] = ()) -> tuple[CaseError, ...]:
+        found = [self.results[stage].error for stage in stages or DISTILL_STAGES if stage in self.results]
+        return tuple(error for error in found if error is not None)
 
     @property
     def seconds(self) -> float:
@@ -324,9 +347,8 @@ class CaseRun:
 
     @property
     def errors(self) -> tuple[CaseError, ...]:
-        """The stages' failures in order; stages that were only voided by one are left out."""
-        found = [self.results[stage].error for stage in DISTILL_STAGES if stage in self.results]
-        return tuple(error for error in found if error is not None and error.kind != "void")
+        """The failures of stages in order, without those only voided by one, then those of the project's metrics."""
+        return (*(error for error in self._stage_errors() if error.kind != "void"), *self.custom.errors)
 
     @property
     def why_idle(self) -> str | None:
@@ -344,7 +366,10 @@ class CaseRun:
         """The figures of these stages by report section. They are asked for several times a case, and kept."""
         asked = tuple(stages)
         if self._sections is None or self._sections[0] != asked:
-            self._sections = asked, self.scorer.sections(asked)
+            found: Mapping[str, SectionRecord] = self.scorer.sections(asked)
+            if self.custom.section is not None:
+                found = {**found, SECTION: self.custom.section}
+            self._sections = asked, found
         return self._sections[1]
 
     def expectations(self) -> tuple[Threshold, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.extensions import engine_problem
 from pytest_memeval.options import OPTIONS, Option
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_memeval.shard import Shard
     from pytest_memeval.variants import Variant
 
-ENGINES: tuple[str, ...] = ("reference",)
 CHAT_MODELS: tuple[str, ...] = ("recorded", "embedded", "openai")
 EMBEDDERS: tuple[str, ...] = ("lexical", "openai", "sentence-transformers")
 MATCHERS: tuple[str, ...] = ("indel", "levenshtein", "difflib", "optimal", "hybrid")
@@ -384,14 +384,9 @@ def _typed(option: Option, value: Any, where: str, base: Path) -> Any:
 
 
 def _check_engine_name(settings: Settings) -> None:
-    from pytest_memeval.documents.problems import did_you_mean
-
-    engine = settings.engine
-    if ":" not in engine and engine not in ENGINES:
-        raise SettingsError(
-            f"{settings.where('engine')}: unknown engine {engine!r} (your own is named module:attribute)"
-            f"{did_you_mean(engine, ENGINES)}"
-        )
+    problem = engine_problem(settings.engine)
+    if problem is not None:
+        raise SettingsError(f"{settings.where('engine')}: {problem}")
 
 
 def _check(settings: Settings) -> None:

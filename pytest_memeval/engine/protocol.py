@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
     from pytest_memeval.assets.templates import Templates
 
+#: "major.minor" of this interface: a new optional method, argument or attribute raises minor, a changed meaning major.
+PROTOCOL_VERSION = "1.0"
+
 #: Stage → the engine method that implements it.
 STAGE_METHODS: Mapping[str, str] = {
     "l1": "extract",
@@ -148,3 +151,20 @@ def can_overlap(engine: object) -> bool:
         return bool(declared)
     methods = (getattr(engine, name, None) for name in ("load", "normalize", *STAGE_METHODS.values()))
     return all(inspect.iscoroutinefunction(method) for method in methods if callable(method))
+
+
+def protocol_problem(engine: object) -> str | None:
+    """Why an engine that names the protocol it was written for (``protocol = "1.2"``) cannot be used here, in a
+    sentence; ``None`` where it can, or names none."""
+    declared = getattr(engine, "protocol", None)
+    if declared is None:
+        return None
+    name = getattr(engine, "name", type(engine).__name__)
+    parts = str(declared).split(".")
+    if not 1 <= len(parts) <= 2 or not all(part.isdigit() for part in parts):
+        return f"engine {name} names the protocol {declared!r}, which is no version such as {PROTOCOL_VERSION}"
+    major, minor = int(parts[0]), int(parts[1]) if len(parts) == 2 else 0
+    here = [int(part) for part in PROTOCOL_VERSION.split(".")]
+    if major == here[0] and minor <= here[1]:
+        return None
+    return f"engine {name} was written for engine protocol {declared}, and this version has {PROTOCOL_VERSION}"

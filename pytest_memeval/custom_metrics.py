@@ -1,0 +1,247 @@
+"""Metrics of a project's own: functions ``(case, outputs)`` whose values are section ``metrics`` of the report.
+
+What a function may return, and what becomes of it over a set:
+
+- a number: the mean over the cases that gave one; ``True`` and ``False``: the share of the former
+- a text: how often each text was given, ``metrics.<name>.<text>`` in gates
+- a mapping of names to numbers or booleans: a mean or share each, ``metrics.<name>.<key>``
+- ``None``: not measured in this case, which is left out
+
+Anything else, NaN, infinity and every exception is an error of the metric in this case: counted, never a zero.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from numbers import Real
+from typing import Any, TypeVar, overload
+
+from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.metrics.sections import SectionRecord
+from pytest_memeval.results import CaseError, StageStatus
+from pytest_memeval.values import DISTILL_STAGES
+
+SECTION = "metrics"
+ENTRY_POINTS = "memeval.metrics"
+KINDS: tuple[str, ...] = ("distill", "qa", "rag")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_KEY = re.compile(r"[^\s{}]+")
+
+
+class MetricError(ValueError):
+    """A metric that cannot be used; one sentence."""
+
+
+@dataclass(frozen=True)
+class CustomMetric:
+    """A function with the cases that it is for: their ``kinds``, and the ``stages`` whose output it needs."""
+
+    name: str
+    function: Callable[..., Any]
+    kinds: tuple[str, ...] = ("distill",)
+    stages: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return f"{SECTION}.{self.name}"
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+
+_REGISTERED: dict[str, CustomMetric] = {}
+
+
+@overload
+def metric(function: Function, /) -> Function: ...
+@overload
+def metric(
+    *, name: str | None = None, kinds: tuple[str, ...] = ("distill",), stages: tuple[str, ...] = ()
+) -> Callable[[Function], Function]: ...
+def metric(
+    function: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    kinds: tuple[str, ...] = ("distill",),
+    stages: tuple[str, ...] = (),
+) -> Any:
+    """Register a function ``(case, outputs) -> number | bool | str | mapping | None`` as metric ``metrics.<name>``.
+
+    ``case`` is the :class:`EvalCase`, ``outputs`` has the stages' outputs (``outputs.l1``, ``outputs.template`` …;
+    ``None`` for a stage that did not run). For cases of another kind (``kinds=("qa",)``) both are that kind's: its
+    case, and a dict of its outputs. ``stages`` are those that the metric needs: a case in which one of them did not
+    run is left out, and one in which it failed counts as an error of the metric. Without any, every case counts, and
+    every failed stage does. The function may be ``async``. Raises MetricError for a name that is taken or none.
+    """
+
+    def decorate(given: Any) -> Any:
+        register(CustomMetric(name or str(getattr(given, "__name__", "")), given, tuple(kinds), tuple(stages)))
+        return given
+
+    return decorate if function is None else decorate(function)
+
+
+def register(added: CustomMetric) -> None:
+    """Add a metric, or put a newer version of the same function in its place. Raises MetricError."""
+    if not _NAME.fullmatch(added.name):
+        raise MetricError(f"{added.name!r} is no name of a metric: letters, digits and underscores, a letter first")
+    if not callable(added.function):
+        raise MetricError(f"metric {added.name}: {type(added.function).__name__} is no function")
+    for word, known, what in (
+        *((kind, KINDS, "kind") for kind in added.kinds),
+        *((stage, DISTILL_STAGES, "stage") for stage in added.stages),
+    ):
+        if word not in known:
+            raise MetricError(f"metric {added.name}: unknown {what} {word!r}{did_you_mean(word, known)}")
+    before = _REGISTERED.get(added.name)
+    if before is not None and _home(before.function) != _home(added.function):
+        places = f"{'.'.join(_home(before.function))} and {'.'.join(_home(added.function))}"
+        raise MetricError(f"two metrics are called {added.name!r}: {places}")
+    _REGISTERED[added.name] = added
+
+
+def _home(function: Any) -> tuple[str, str]:
+    return str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", repr(function)))
+
+
+def registered(kind: str) -> list[CustomMetric]:
+    """The metrics for cases of a kind, by name."""
+    if not _REGISTERED:
+        return []
+    return [_REGISTERED[name] for name in sorted(_REGISTERED) if kind in _REGISTERED[name].kinds]
+
+
+@contextmanager
+def also(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Have these functions registered for a while. Raises MetricError."""
+    before = dict(_REGISTERED)
+    try:
+        for name, function in functions.items():
+            if not any(function is known.function for known in _REGISTERED.values()):
+                register(CustomMetric(name, function))
+        yield
+    finally:
+        _REGISTERED.clear()
+        _REGISTERED.update(before)
+
+
+def register_entry(name: str, target: object) -> None:
+    """Register what an entry point or an option leads to, unless its decorator has done so. Raises MetricError."""
+    if not any(target is known.function for known in _REGISTERED.values()):
+        register(CustomMetric(name, target))  # type: ignore[arg-type]  # register says so of what is no function
+
+
+# -- one case ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class CaseMetrics:
+    """The custom metrics of one case. Values of asynchronous functions may be there before the others'."""
+
+    case: object
+    kind: str = "distill"
+    #: Runs work that has to end with the case's time limit.
+    guard: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]] | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+    statuses: dict[str, StageStatus] = field(default_factory=dict)
+    errors: list[CaseError] = field(default_factory=list)
+    section: SectionRecord | None = None
+    done: bool = False
+
+    async def begin(self, outputs: object, wanted: Callable[[CustomMetric], StageStatus | None]) -> None:
+        """Compute what can be awaited."""
+        for one in registered(self.kind):
+            if one.is_async and one.name not in self.values and wanted(one) is None:
+                await self._take(one, partial(one.function, self.case, outputs))
+
+    async def _take(self, one: CustomMetric, start: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            self.values[one.name] = await (start() if self.guard is None else self.guard(start))
+        except Exception as error:
+            self.values[one.name] = error
+
+    def finish(
+        self,
+        outputs: object,
+        wanted: Callable[[CustomMetric], StageStatus | None],
+        wait: Callable[[Any], Any],
+    ) -> None:
+        """Compute the rest and read all values. ``wanted`` gives the status of a metric that is not to be computed
+        here, ``wait`` runs a coroutine and waits for it."""
+        if self.done:
+            return
+        self.done = True
+        ratios: dict[str, tuple[float, float]] = {}
+        tables: dict[str, dict[str, float]] = {}
+        for one in registered(self.kind):
+            status = wanted(one)
+            if status is None:
+                if one.name not in self.values:
+                    self._compute(one, outputs, wait)
+                status = self._read(one, ratios, tables)
+            self.statuses[one.path] = status
+        if ratios or tables:
+            self.section = SectionRecord(ratios=ratios, tables=tables)
+
+    def _compute(self, one: CustomMetric, outputs: object, wait: Callable[[Any], Any]) -> None:
+        if one.is_async:
+            wait(self._take(one, partial(one.function, self.case, outputs)))
+            return
+        try:
+            self.values[one.name] = one.function(self.case, outputs)
+        except Exception as error:
+            self.values[one.name] = error
+
+    def _read(
+        self, one: CustomMetric, ratios: dict[str, tuple[float, float]], tables: dict[str, dict[str, float]]
+    ) -> StageStatus:
+        value = self.values[one.name]
+        if value is None:
+            return "no_truth"
+        try:
+            if isinstance(value, Exception):
+                raise value
+            if isinstance(value, str):
+                tables[one.name] = {_key(value): 1}
+            elif isinstance(value, Mapping):
+                found = {f"{one.name}.{_key(key)}": (_number(part), 1.0) for key, part in value.items()}
+                ratios.update(found)
+            else:
+                ratios[one.name] = (_number(value), 1.0)
+        except Exception as error:
+            from pytest_memeval.failures import case_error
+
+            told = case_error(one.path, error)
+            kind = "metric_value" if isinstance(error, MetricError) else "metric_exception"
+            message = str(error) if isinstance(error, MetricError) else told.message
+            self.errors.append(CaseError(one.path, kind, message))
+            return "errored"
+        return "scored"
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, Real):
+        raise MetricError(f"a metric gives a number, a bool, a text or a mapping of these, not {type(value).__name__}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise MetricError(f"a metric gave {number}; give None where there is nothing to measure")
+    return number
+
+
+def _key(key: object) -> str:
+    """A key as gates can name it: no white space and no braces."""
+    text = "_".join(str(key).split())
+    if not _KEY.fullmatch(text):
+        raise MetricError(f"{key!r} cannot be a key: it is empty or has braces")
+    return text

@@ -1,0 +1,147 @@
+"""What others add: objects named ``module:attribute``, engines and metrics of installed packages.
+
+A package offers an engine under a short name with an entry point of group ``memeval.engines``, a metric with one of
+group ``memeval.metrics``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from pytest_memeval.harness import Harness
+
+ENGINE_GROUP = "memeval.engines"
+METRIC_GROUP = "memeval.metrics"
+#: Engine of this package → where it is made.
+SHIPPED: Mapping[str, str] = {"reference": "pytest_memeval.engine.reference.engine:ReferenceEngine"}
+
+
+def find_object(name: str, where: str) -> Any:
+    """Import ``module:attribute``. SettingsError for what is not there, ModuleNotFoundError where that is a module."""
+    from pytest_memeval.settings import SettingsError
+
+    module_name, _, attribute = name.partition(":")
+    try:
+        target: Any = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            target = getattr(target, part)
+    except ModuleNotFoundError:
+        raise
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
+    return target
+
+
+def load_object(name: str, where: str) -> Any:
+    """Import ``module:attribute``; a class, or a function without required arguments, is called."""
+    from pytest_memeval.settings import SettingsError
+
+    try:
+        target = find_object(name, where)
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
+    return made(target, name, where)
+
+
+def made(target: Any, name: str, where: str) -> Any:
+    """The object itself, or what a class or function gives when it is called."""
+    from pytest_memeval.settings import SettingsError
+
+    if inspect.isclass(target) or inspect.isfunction(target):
+        try:
+            target = target()
+        except TypeError as error:
+            raise SettingsError(f"{where}: {name!r} cannot be called without arguments: {error}") from None
+    return target
+
+
+# -- entry points --------------------------------------------------------------------------------------------------
+
+
+def entry_points(group: str) -> dict[str, EntryPoint]:
+    """The entry points of installed packages by name; the first package that has a name keeps it."""
+    from importlib.metadata import entry_points as installed
+
+    found: dict[str, EntryPoint] = {}
+    for point in installed(group=group):
+        found.setdefault(point.name, point)
+    return found
+
+
+def _loaded(point: EntryPoint, where: str) -> Any:
+    from pytest_memeval.settings import SettingsError
+
+    try:
+        return point.load()
+    except Exception as error:  # whatever another package does when it is imported
+        package = f" of package {point.dist.name}" if point.dist is not None else ""
+        text = f"{type(error).__name__}: {error}"
+        raise SettingsError(
+            f"{where}: entry point {point.name!r}{package} ({point.value}) cannot be loaded: {text}"
+        ) from None
+
+
+def engine_names() -> tuple[str, ...]:
+    """Every engine that can be named without a module."""
+    return tuple(sorted({*SHIPPED, *entry_points(ENGINE_GROUP)}))
+
+
+def engine_problem(name: str) -> str | None:
+    """What is wrong with the name of an engine; ``None`` where nothing is. Imports no engine."""
+    if ":" in name or name in SHIPPED or name in entry_points(ENGINE_GROUP):
+        return None
+    from pytest_memeval.documents.problems import did_you_mean
+
+    return f"unknown engine {name!r} (your own is named module:attribute){did_you_mean(name, engine_names())}"
+
+
+def build_engine(name: str, where: str, harness: Harness | None = None) -> object:
+    """The engine with a short name. One that is made by a class method ``from_settings(harness)`` is made so where
+    there is a harness. Raises SettingsError."""
+    from pytest_memeval.settings import SettingsError
+
+    if name in SHIPPED:
+        target = find_object(SHIPPED[name], where)
+    else:
+        point = entry_points(ENGINE_GROUP).get(name)
+        if point is None:
+            raise SettingsError(f"{where}: {engine_problem(name)}")
+        target = _loaded(point, where)
+    maker = getattr(target, "from_settings", None)
+    return usable(maker(harness) if harness is not None and callable(maker) else made(target, name, where), where)
+
+
+def usable(engine: object, where: str) -> object:
+    """The engine, if it was written for this protocol. Raises SettingsError."""
+    from pytest_memeval.engine.protocol import protocol_problem
+    from pytest_memeval.settings import SettingsError
+
+    problem = protocol_problem(engine)
+    if problem is not None:
+        raise SettingsError(f"{where}: {problem}")
+    return engine
+
+
+def load_metrics(names: Sequence[str], where: str) -> None:
+    """Register the metrics of installed packages and those that an option names. Raises SettingsError."""
+    from pytest_memeval.custom_metrics import MetricError, register_entry
+    from pytest_memeval.settings import SettingsError
+
+    try:
+        for name, point in sorted(entry_points(METRIC_GROUP).items()):
+            register_entry(name, _loaded(point, METRIC_GROUP))
+        for name in names:
+            if ":" not in name:
+                raise SettingsError(f"{where}: {name!r} is not of the form module:function")
+            try:
+                register_entry(name.rpartition(":")[2].rpartition(".")[2], find_object(name, where))
+            except ModuleNotFoundError as error:
+                raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
+    except MetricError as error:
+        raise SettingsError(f"{where}: {error}") from None
