@@ -83,6 +83,8 @@ def run(
         elif value is not None:
             given[fixture] = value() if inspect.isclass(value) else value
     settings = _settings({**options, **{key: value for key, value in named.items() if value is not None}})
+    if settings.variants:
+        raise SettingsError(f"run: several prompt versions are variants; {_NOT_HERE['variant']}")
     harness = Harness(settings)
     try:
         with also({getattr(function, "__name__", ""): function for function in metrics}):

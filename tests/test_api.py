@@ -234,6 +234,7 @@ def test_results_are_told_as_they_come_and_what_stops_leaves_a_report() -> None:
     [
         ({"modle": "x"}, "no option 'modle'; did you mean 'model'"),
         ({"resume": "latest"}, "resume is an option of pytest"),
+        ({"prompt_version": ["v001", "v002"]}, "call run once for each"),
         ({"concurrency": 0}, "0 is less than 1"),
         ({"stages": "l9"}, "unknown stage 'l9'"),
         ({"engine": "refrence"}, "unknown engine 'refrence'"),
