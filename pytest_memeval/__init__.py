@@ -42,6 +42,9 @@ _HOMES = {
         "datasets.longmemeval": "load_longmemeval",
         "tuning.analysis": "TuningResult",
         "tuning.grid": "GridSearch",
+        "qa.agent": "BaseAgent BaseLLMClient run_eval",
+        "qa.evaluation": "compute_metrics",
+        "qa.memory": "BaseMemory",
         "judge.batch": "batch_judge judge_answer",
         "judge.chat_judge": "ChatJudge",
         "judge.protocol": "Judge",
@@ -109,6 +112,11 @@ __all__ = [
     "load_longmemeval",
     "ALL_METRICS",
     "LIGHT_METRICS",
+    "BaseAgent",
+    "BaseLLMClient",
+    "BaseMemory",
+    "compute_metrics",
+    "run_eval",
     "GridSearch",
     "TuningResult",
     "Block",
@@ -196,6 +204,11 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.metrics.text.pairs import ALL_METRICS as ALL_METRICS
     from pytest_memeval.metrics.text.pairs import LIGHT_METRICS as LIGHT_METRICS
     from pytest_memeval.outputs import Outputs as Outputs
+    from pytest_memeval.qa.agent import BaseAgent as BaseAgent
+    from pytest_memeval.qa.agent import BaseLLMClient as BaseLLMClient
+    from pytest_memeval.qa.agent import run_eval as run_eval
+    from pytest_memeval.qa.evaluation import compute_metrics as compute_metrics
+    from pytest_memeval.qa.memory import BaseMemory as BaseMemory
     from pytest_memeval.results import CaseResult as CaseResult
     from pytest_memeval.results import StageResult as StageResult
     from pytest_memeval.run_report import RunReport as RunReport

@@ -263,6 +263,7 @@ class Controller:
             if self._crashes is not None:
                 self._crashes.charge_suspects()
             notes = self.budget.notes(recorder) if self.budget is not None else ()
+            self._check_judge(recorder)
             report = recorder.finish(
                 aborted=self._aborted(session),
                 selected=self._only_failed(),
@@ -291,6 +292,18 @@ class Controller:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             # A process that died or fell silent can leave a run green: the gates' verdict does not cover that.
             self._only_lost = lost and not missed
+
+    def _check_judge(self, recorder: Recorder) -> None:
+        """Put known answers to the run's judge, where that was asked for and the run came to its end."""
+        wanted = recorder.settings.judge_controls
+        if wanted < 1 or recorder.settings.judge_model is None or self._interrupted or recorder.not_run():
+            return
+        from pytest_memeval.judge_controls import controls_of
+        from pytest_memeval.plugin import harness_of
+
+        judge = harness_of(self.config).build_judge()
+        if judge is not None:
+            recorder.judge_controls = controls_of(judge, recorder.results.values(), wanted)
 
     def _aborted(self, session: pytest.Session) -> bool:
         """Whether the run was cut short before its last case."""

@@ -18,6 +18,7 @@ from pytest_memeval.case_counts import (
     metric_stages,
     one_per_case,
 )
+from pytest_memeval.judge_controls import goes_by_judge, is_untrusted
 from pytest_memeval.kinds import sections_of
 from pytest_memeval.metrics.thresholds import Gate, MetricPath, parse_gate
 from pytest_memeval.report.messages import sentence
@@ -194,10 +195,17 @@ class _Scope:
         finding = (
             self._asked_for(gate, records)
             or self._complete(gate)
+            or self._trusted(path)
             or self._measured(path, records, section or {}, value)
             or _compared(gate, value, self._selection(len(records)))
         )
         return self._result(gate, finding, value, (interval[0], interval[1]) if interval else None, size)
+
+    def _trusted(self, path: MetricPath) -> _Finding | None:
+        """A judge that controls have not shown to be trustworthy decides nothing."""
+        if goes_by_judge(path.section, path.metric) and is_untrusted(self._run.judge):
+            return _Finding(UNMEASURED, "judge_untrusted", {})
+        return None
 
     def _evaluate_difference(self, gate: Gate) -> GateResult:
         """A gate on how far this run is from the baseline, which no run without one is asked for."""

@@ -79,6 +79,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("judge-model", "name of the model that judges answers", metavar="NAME"),
     Option("judge-base-url", "address of the judge's server (default: the model's)", metavar="URL"),
     Option(
+        "judge-controls",
+        "known-right and known-wrong answers, N of each, that the judge of a run with questions is checked with",
+        0,
+        kind="int",
+        metavar="N",
+    ),
+    Option(
         "cache",
         "answers already given: use and add, use only, ask anew, write requests to a file, or none",
         "auto",

@@ -43,6 +43,8 @@ class Recorder:
     #: Of a run that is shared out over machines: case set → node id → part, for all of its cases.
     shared_out: dict[str, dict[str, int]] = field(default_factory=dict)
     crashed: int = 0
+    #: What the judge said of answers of which it is known whether they are right, where it was asked.
+    judge_controls: Mapping[str, Any] | None = None
     report: dict[str, Any] | None = None
     folder: Path | None = None
     #: What the run is compared with, and the comparison once it is made.
@@ -359,7 +361,7 @@ class Recorder:
             prompt_versions=versions,
             prompt_hashes=hashes,
             model=model_info(first.get("model", {}), self.results.values()),
-            judge=judge_info(first.get("judge"), self.results.values(), settings),
+            judge=self._judge(judge_info(first.get("judge"), self.results.values(), settings)),
             engine=engine,
             matcher=dict(first.get("matcher", {})),
             registry=self._by_set("registry"),
@@ -398,6 +400,9 @@ class Recorder:
         for meta in self.metas:
             found.update(meta.get(name, {}))
         return dict(sorted(found.items()))
+
+    def _judge(self, known: dict[str, Any] | None) -> dict[str, Any] | None:
+        return known if known is None or self.judge_controls is None else {**known, "controls": self.judge_controls}
 
     def _named_engine(self) -> dict[str, Any]:
         """The engine of a run in which no case reached one: as far as the options tell. A conftest's is unknown."""

@@ -131,7 +131,7 @@ class _Batch:
             await self._save()  # also where the run is interrupted: what was paid for is kept
 
     async def _one(self, result: Answered, mode: Mode) -> Verdict | JudgeError:
-        if result.prediction is None:
+        if result.prediction is None or getattr(result, "error", None):
             return JudgeError("there is no answer to judge", kind="no_answer")
         if mode == RULE_MODE:
             return judge_refusal(result.prediction)

@@ -145,6 +145,7 @@ class QARun(KindRun):
             "question": pair.question,
             "truth": pair.answer,
             "trap": pair.trap,
+            "question_date": pair.question_date,
             "category": pair.category,
             "evidence": list(pair.raw_evidence),
             "answer": answer,

@@ -33,6 +33,10 @@ _SENTENCES = {
         "该文件中没有记忆标注了 {label}。",
     ),
     "stage_unsupported": ("The engine does not support stage {stage}.", "引擎不支持阶段 {stage}。"),
+    "judge_untrusted": (
+        "The judge is not trustworthy: its controls leave sensitivity or specificity possibly below 0.8.",
+        "裁判不可信：对照答案显示其灵敏度或特异度可能低于 0.8。",
+    ),
     "other_kind": (
         "Cases of kind {kind} have no section {section}; the gate is for other files of this run.",
         "类型为 {kind} 的用例没有 {section} 部分；该门禁针对本次运行的其他文件。",

@@ -48,6 +48,16 @@ QUESTION_TEXTS: Mapping[str, tuple[str, str]] = {
         "按勘误文件，{n} 个公布答案中有 {wrong} 个有误：完全正确的回答者在公布答案上只能得到 {value}",
     ),
     "corrected": ("against corrected labels: {figures}", "按更正后的标注：{figures}"),
+    "controls": (
+        "judge: sensitivity {sensitivity}, specificity {specificity} by {wanted} controls of each kind; "
+        "accuracy {raw}, corrected {corrected} {interval}",
+        "裁判：灵敏度 {sensitivity}，特异度 {specificity}（两类对照各 {wanted} 个）；"
+        "准确率 {raw}，校正后 {corrected} {interval}",
+    ),
+    "untrusted": (
+        "judge not trustworthy: gates on its scores are unmeasured",
+        "裁判不可信：依赖其评分的门禁视为未测得",
+    ),
     "retrieval": (
         "evidence found: {figures}; {tokens} tokens of context a question",
         "证据召回：{figures}；每题上下文 {tokens} 个 token",

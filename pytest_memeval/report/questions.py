@@ -23,8 +23,11 @@ COLUMNS: Mapping[str, str] = {
 class QuestionSet:
     """One case set of kind ``qa`` in a report."""
 
-    def __init__(self, path: str, scope: Mapping[str, Any], lang: str) -> None:
+    def __init__(
+        self, path: str, scope: Mapping[str, Any], lang: str, controls: Mapping[str, Any] | None = None
+    ) -> None:
         self.path, self._scope, self._lang = path, scope, lang
+        self._controls = controls
         self._facts: Mapping[str, Any] = scope["questions"]
         self._protocol: Mapping[str, Any] = scope["protocol"]
         self._body: Mapping[str, Any] = scope.get("qa") or {}
@@ -82,6 +85,7 @@ class QuestionSet:
     def lines(self) -> Iterator[str]:
         """Sentences below the table."""
         yield from self._headline()
+        yield from self._judge_check()
         yield from self._official()
         baseline = self._facts["always_refuse"]
         if baseline:
@@ -116,6 +120,21 @@ class QuestionSet:
             clusters=self._facts["clusters"],
             **({"of": int(headline["n"]) + headline["errors"]} if headline["basis"] == "errors_as_wrong" else {}),
         )
+
+    def _judge_check(self) -> Iterator[str]:
+        if not self._controls or self._body.get("judge_score") is None:
+            return
+        accuracy = self._controls["accuracy"]
+        yield self._(
+            "controls",
+            **{name: value_text(self._controls[name]["value"]) for name in ("sensitivity", "specificity")},
+            wanted=self._controls["wanted"],
+            raw=value_text(accuracy["raw"]),
+            corrected=value_text(accuracy["value"]),
+            interval=interval_text(accuracy["interval"]),
+        )
+        if self._controls["trustworthy"] is not True:
+            yield self._("untrusted")
 
     def _official(self) -> Iterator[str]:
         for section, name in (("locomo", "f1_official"), ("longmemeval", "accuracy")):
@@ -166,7 +185,7 @@ class QuestionSet:
 def question_sets(report: Mapping[str, Any], lang: str) -> list[QuestionSet]:
     """The report's sets of questions; none for a report of an older version."""
     return [
-        QuestionSet(path, scope, lang)
+        QuestionSet(path, scope, lang, (report.get("judge") or {}).get("controls"))
         for path, scope in report["case_sets"].items()
         if scope.get("questions") and scope.get("protocol") is not None
     ]

@@ -525,3 +525,19 @@ def test_two_memories_are_compared(questions: Project) -> None:
     result = questions.pytester.run(sys.executable, "-m", "pytest_memeval", "compare", "one", "two")
     result.stdout.fnmatch_lines(["*protocol memory: bm25 → full-context*"])
     assert "qa.f1" in result.stdout.str()
+
+
+def test_controls_say_what_the_judge_is_worth(asked: ChatProject) -> None:
+    """A judge that takes everything for right has no specificity: its gates decide nothing."""
+    gate = ("--memeval-gate", "P0 qa.judge_score >= 0.5", "--memeval-judge-model", "judge-1")
+    assert asked.chat("locomo.json", *gate).ret == 0
+    result = asked.chat("locomo.json", *gate, "--memeval-judge-controls", "4")
+    assert result.ret == 1
+    report = asked.report()
+    controls = report["judge"]["controls"]
+    assert (controls["sensitivity"]["value"], controls["specificity"]["value"]) == (1.0, 0.0)
+    assert controls["trustworthy"] is False
+    assert controls["accuracy"]["raw"] == 1.0
+    assert controls["accuracy"]["value"] is None
+    assert report["gates"][0]["status"] == "unmeasured"
+    result.stdout.fnmatch_lines(["*judge: sensitivity 1.000, specificity 0.000*", "*judge not trustworthy*"])
