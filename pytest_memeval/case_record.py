@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.results import CaseError, CaseResult, StageStatus
 from pytest_memeval.stages import truth_stages
@@ -72,6 +72,7 @@ def case_result(
         errors=errors,
         missed_expectations=missed,
         has_expectations=bool(run.expectations()),
+        input=case_input(run.case),
         outputs=run.outputs.to_json(),
         facts=tuple(run.outputs.facts),
         calls=tuple(call for stage in DISTILL_STAGES if stage in run.results for call in run.results[stage].calls),
@@ -81,6 +82,28 @@ def case_result(
             "waited": run.waited,
         },
     )
+
+
+def case_input(case: EvalCase) -> dict[str, Any]:
+    """The conversation, and the memories that were there before it, in JSON form."""
+    given: dict[str, Any] = {}
+    if case.conversation:
+        given["conversation"] = [
+            {
+                "id": message.id,
+                "role": message.role,
+                **({"name": message.name} if message.name else {}),
+                "content": message.content,
+                **({"time": message.time.isoformat()} if message.time is not None else {}),
+            }
+            for message in case.conversation
+        ]
+    if case.existing_memories:
+        given["existing_memories"] = [
+            {"memory_id": memory.id, "content": memory.content, "dimensions": list(memory.dimensions)}
+            for memory in case.existing_memories
+        ]
+    return given
 
 
 def untouched_result(
@@ -118,4 +141,5 @@ def untouched_result(
         stages=status,
         errors=tuple(errors),
         has_expectations=bool(case.expect),
+        input=case_input(case),
     )

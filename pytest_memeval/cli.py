@@ -96,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     from pytest_memeval.cli_merge import add_merge_command
     from pytest_memeval.cli_power import add_power_command
     from pytest_memeval.cli_proxy import add_proxy_command
+    from pytest_memeval.cli_show import add_show_command
     from pytest_memeval.cli_tune import add_tune_command
 
     add_cache_commands(commands)
@@ -107,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     add_merge_command(commands)
     add_power_command(commands)
     add_proxy_command(commands)
+    add_show_command(commands)
     add_tune_command(commands)
     return parser
 

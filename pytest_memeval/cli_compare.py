@@ -65,7 +65,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     comparison = compare_reports(a, b, labels=(arguments.a, arguments.b), prompt_texts=texts)
     verdicts = [judge(condition, a, b, comparison) for condition in conditions]
     lang = arguments.lang
-    _print(rendered(comparison, arguments.format, lang, verdicts, colour=_wants_colour()), arguments.format)
+    _print(rendered(comparison, arguments.format, lang, verdicts, colour=wants_colour()), arguments.format)
     for path, kind in formats:
         from pytest_memeval.report.write import write_lines
 
@@ -138,7 +138,7 @@ def _format_of(path: Path) -> str:
     return kind
 
 
-def _wants_colour() -> bool:
+def wants_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -72,6 +72,11 @@ class Controller:
         return self._recorder
 
     @property
+    def recorded(self) -> Recorder | None:
+        """The recorder if any case has left something to record."""
+        return self._recorder
+
+    @property
     def crashes(self) -> Crashes:
         if self._crashes is None:
             from pytest_memeval.crashes import Crashes

@@ -108,6 +108,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     controller = Controller(config)
     config.pluginmanager.register(controller, "memeval-controller")
+    if getattr(config.option, "htmlpath", None):
+        from pytest_memeval.html_hooks import HtmlHooks
+
+        config.pluginmanager.register(HtmlHooks(config, controller), "memeval-html")
     if _plans(config):
         from pytest_memeval.plan_hooks import PlanHooks
 

@@ -94,6 +94,9 @@ class CaseResult:
     errors: tuple[CaseError, ...] = ()
     missed_expectations: tuple[str, ...] = ()
     has_expectations: bool = False
+    #: What the case gave to the system: ``conversation`` and ``existing_memories``, so that a report can be read
+    #: without its case file. Empty for kinds whose cases share their input.
+    input: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     facts: tuple[Mapping[str, Any], ...] = ()
     calls: tuple[CallRecord, ...] = ()
@@ -122,6 +125,7 @@ class CaseResult:
             "errors": [asdict(error) for error in self.errors],
             "missed_expectations": list(self.missed_expectations),
             "has_expectations": self.has_expectations,
+            **({"input": dict(self.input)} if self.input else {}),
             "outputs": dict(self.outputs),
             "facts": [dict(fact) for fact in self.facts],
             "calls": [asdict(call) for call in self.calls],
@@ -149,6 +153,7 @@ class CaseResult:
             errors=tuple(CaseError(**error) for error in data["errors"]),
             missed_expectations=tuple(data["missed_expectations"]),
             has_expectations=data["has_expectations"],
+            input=dict(data.get("input") or {}),
             outputs=dict(data["outputs"]),
             facts=tuple(dict(fact) for fact in data["facts"]),
             calls=tuple(CallRecord(**{**call, "request": tuple(call["request"])}) for call in data["calls"]),

@@ -164,7 +164,14 @@ class CaseScorer:
             return None
         section = self.l1.section()
         truth = [
-            {"content": memory.content, "dimensions": list(memory.dimensions)}
+            {
+                "content": memory.content,
+                "dimensions": list(memory.dimensions),
+                "memory_type": memory.memory_type,
+                "priority": memory.priority,
+                "time_velocity": memory.time_velocity,
+                "source_message_ids": list(memory.source_message_ids),
+            }
             for memory in self.case.expected_l1.memories
         ]
         return replace(section, details={**section.details, "truth": truth})
@@ -253,6 +260,7 @@ class CaseScorer:
         referenced = dict.fromkeys(truth.referenced_memory_indices if truth is not None else ())
         labelled = pipeline = None
         budget = next((fact.get("token_budget") for fact in self.outputs.facts if fact["kind"] == "inject_setup"), None)
+        fate: dict[str, bool] = {}
         if self.outputs.inject_labelled is not None:
             live = self.labelled_ids(self._placed("inject_labelled")).ids
             labelled = compute_inject(self.outputs.inject_labelled, _ids_of(referenced, live), budget=budget)
@@ -262,7 +270,11 @@ class CaseScorer:
             # A memory that was not reached stays in the denominator: it was to be injected and cannot be.
             unreached = sum(live.get(index) is None for index in referenced)
             pipeline = compute_inject(self.outputs.inject_pipeline, ids, unreached=unreached, budget=budget)
-        return inject_section(labelled, pipeline)
+            shown = {name for block in self.outputs.inject_pipeline if block.present for name in block.memory_ids}
+            fate = {str(index): live.get(index) in shown for index in referenced}
+        section = inject_section(labelled, pipeline)
+        # Which of the referenced memories arrived in the pipeline's own blocks, by their index.
+        return replace(section, details={**section.details, "fate": fate}) if fate else section
 
     def section_search(self) -> SectionRecord:
         """The figures of the queries, with what searched and how much there was to search in."""

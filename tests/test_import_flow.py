@@ -17,6 +17,7 @@ KNOW_PYTEST = {
     "crashes.py",
     "direct.py",
     "fixtures.py",
+    "html_hooks.py",
     "items.py",
     "kind_items.py",
     "node_cases.py",

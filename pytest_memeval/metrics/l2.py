@@ -263,6 +263,7 @@ def compute_scenes(
         return SceneMetrics()
     result = match_with(matcher or SimilarityMatcher(), [scene.title for scene in made], labels)
     listed = {index for scene in truth.scenes for index in scene.memories}
+    held = {identity for scene in scenes for identity in scene.memory_ids}
     return SceneMetrics(
         pairs_right=len(wanted & given),
         pairs_made=len(given),
@@ -281,6 +282,7 @@ def compute_scenes(
             "labels_extra": [made[index].title for index in result.unmatched_pred],
             "pairs_missed": [list(pair) for pair in sorted(wanted - given)],
             "pairs_extra": [list(pair) for pair in sorted(given - wanted)],
+            "in_no_scene": sorted(index for index, live_id in reached.items() if live_id not in held),
         },
     )
 

@@ -11,13 +11,14 @@ from pytest_memeval.gates import GateResult, evaluate_gates, p0_status, passed_p
 from pytest_memeval.metrics.thresholds import TOLERANCE
 from pytest_memeval.qa_figures import question_report
 from pytest_memeval.report.entries import add_usage, apply_text_policy, case_entry, usage_of
+from pytest_memeval.report.funnel import run_funnel
 from pytest_memeval.report.messages import text
 from pytest_memeval.report.search_notes import search_setup, search_warnings, sentences
 from pytest_memeval.report.timings import timings_of
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
 
 #: "major.minor": new keys raise minor, a changed meaning raises major.
-SCHEMA_VERSION = "1.6"
+SCHEMA_VERSION = "1.7"
 #: Keys of a report under which equal runs may differ (in ``summary`` only ``duration_seconds``).
 VARYING_KEYS: tuple[str, ...] = ("run_id", "timestamp", "environment", "config", "timings")
 #: The same within an entry of ``per_case``.
@@ -50,6 +51,7 @@ def build_report(
     gates = evaluate_gates(run, sets, ordered, aggregates=scoped)
     case_sets = _case_sets(run, sets, by_set, scoped, gates)
     worst = p0_status(gates)
+    per_case = [apply_text_policy(case_entry(record), report_text) for record in ordered]
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.run_id,
@@ -100,10 +102,11 @@ def build_report(
         **dict.fromkeys(_LATER),
         "case_sets": case_sets,
         "gates": [gate.to_json() for gate in gates],
+        "funnel": run_funnel(per_case),
         "usage": _usage(ordered),
         "timings": timings_of(ordered),
         "environment": dict(run.environment),
-        "per_case": [apply_text_policy(case_entry(record), report_text) for record in ordered],
+        "per_case": per_case,
     }
 
 

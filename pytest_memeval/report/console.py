@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 #: What stands for the few signs of our own that ASCII lacks.
 _ASCII = str.maketrans(
@@ -69,3 +70,20 @@ def columns(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(
             cells.append(fill + cell if number in right else cell + fill)
         lines.append(gap.join(cells).rstrip())
     return lines
+
+
+_ANSI: Mapping[str, str] = {"green": "32", "red": "31", "yellow": "33", "light": "2", "bold": "1"}
+#: Control characters of a text that would move the cursor, or paint, if a terminal saw them.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
+
+
+def painted(line: str, markup: Mapping[str, bool]) -> str:
+    """The line with ANSI colours for pytest's markup; control characters of its own lose their effect."""
+    codes = ";".join(_ANSI[name] for name, wanted in markup.items() if wanted and name in _ANSI)
+    plain = without_controls(line)
+    return f"\x1b[{codes}m{plain}\x1b[0m" if codes and plain else plain
+
+
+def without_controls(line: str) -> str:
+    """The line with control characters as escapes: what a conversation holds must not steer a terminal."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from pytest_memeval.metrics.catalog import SECTIONS
+from pytest_memeval.report.funnel import case_funnel
 from pytest_memeval.results import CallRecord, CaseResult
 
 TextPolicy = Literal["full", "hash", "none"]
@@ -80,10 +81,12 @@ def case_entry(result: CaseResult) -> dict[str, Any]:
     entry["error"] = entry["errors"][0] if entry["errors"] else None
     entry["missed_expectations"] = list(result.missed_expectations)
     entry["has_expectations"] = result.has_expectations
+    entry["input"] = dict(result.input) or None
     entry["outputs"] = dict(result.outputs)
     entry["facts"] = [dict(fact) for fact in result.facts]
     entry["calls"] = [{name: getattr(call, name) for name in KEPT} for call in result.calls]
     entry["usage"] = usage_of(result.calls)
+    entry["funnel"] = case_funnel(entry)
     entry["duration_seconds"] = result.duration_seconds
     entry["timings"] = {
         "stages": dict(result.timings),
@@ -192,6 +195,8 @@ def apply_text_policy(entry: Mapping[str, Any], policy: str) -> dict[str, Any]:
     for key in (*HOISTED, "outputs", "facts"):
         if key in result:
             result[key] = _scrub(result[key], replace, key in _KEYED_BY_TEXT)
+    if result.get("input"):
+        result["input"] = _scrub_input(result["input"], replace)
     sections = result.get("sections")
     if isinstance(sections, Mapping):
         result["sections"] = {name: _scrub_section(section, replace) for name, section in sections.items()}
@@ -223,6 +228,14 @@ def scrub_call(call: Mapping[str, Any], policy: str) -> dict[str, Any]:
             # That a call failed is a figure, not a text.
             result[key] = replace(result[key]) if key == "answer" or policy == "hash" else ""
     return result
+
+
+def _scrub_input(given: Mapping[str, Any], replace: Callable[[str], str | None]) -> dict[str, Any]:
+    """What was said without its words: who of the formats' roles spoke, and when, is structure; names are not."""
+    scrubbed: dict[str, Any] = _scrub(given, replace, False)
+    for message, original in zip(scrubbed.get("conversation") or (), given.get("conversation") or (), strict=True):
+        message["role"] = original.get("role")
+    return scrubbed
 
 
 def _scrub_section(section: Any, replace: Callable[[str], str | None]) -> Any:

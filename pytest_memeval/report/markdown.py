@@ -9,6 +9,7 @@ from typing import Any
 from pytest_memeval.gates import GateResult
 from pytest_memeval.metrics.catalog import METRICS, SECTIONS
 from pytest_memeval.report.build import report_notes
+from pytest_memeval.report.funnel import run_funnel
 from pytest_memeval.report.messages import metric_title, sentence, text
 from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
 from pytest_memeval.report.questions import question_sets
@@ -94,6 +95,7 @@ class _Page:
         yield from self._metrics()
         yield from self._heat_map()
         yield from self._confusions()
+        yield from self._funnel()
         yield from self._misses()
         yield from self._worst()
         yield from self._calls()
@@ -256,6 +258,27 @@ class _Page:
             rows = [[code(parts[0]), code(parts[2]), number_text(number)] for parts, number in pairs[:MOST_CONFUSIONS]]
             yield from table([self._("missed_label"), self._("given_label"), self._("count")], rows, frozenset({2}))
             yield from self._more(len(pairs) - MOST_CONFUSIONS)
+
+    def _funnel(self) -> Iterator[str]:
+        funnel = self._report["funnel"] if "funnel" in self._report else run_funnel(self._entries)
+        if not funnel:
+            return
+        yield from self._title("html.funnel")
+        numbers = {name: funnel[name] for name in ("facts", "cases", "kept", "lost")}
+        yield self._("html.funnel_note", **numbers)
+        yield ""
+        rows = [
+            [
+                self._(f"html.stage.{stage['stage']}"),
+                f"`{heat_bar(stage['kept'] / stage['measured'] if stage['measured'] else None)}`",
+                *(str(stage[name]) for name in ("kept", "lost", "not_measured")),
+                escape(", ".join(f"{self._(f'html.cause.{name}')} {count}" for name, count in stage["causes"].items())),
+            ]
+            for stage in funnel["stages"]
+        ]
+        names = ("stage", "kept", "lost", "not_measured", "causes")
+        head = [self._(f"html.funnel.{name}") for name in names]
+        yield from table([head[0], "", *head[1:]], rows, frozenset({2, 3, 4}))
 
     def _misses(self) -> Iterator[str]:
         misses = misses_by_kind(self._entries)

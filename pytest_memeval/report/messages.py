@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_memeval.metrics.catalog import spec_of
+from pytest_memeval.report.html.texts import HTML_TEXTS
 from pytest_memeval.report.question_texts import QUESTION_TEXTS
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
@@ -356,6 +357,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     **{f"note.{key}": value for key, value in _NOTES.items()},
     **{f"terminal.{key}": value for key, value in _TERMINAL.items()},
     **{f"plan.{key}": value for key, value in _PLAN.items()},
+    **{f"html.{key}": value for key, value in HTML_TEXTS.items()},
     **{f"question.{key}": value for key, value in QUESTION_TEXTS.items()},
     **_WORDS,
 }

@@ -100,6 +100,7 @@ def case_result_from_entry(entry: Mapping[str, Any]) -> CaseResult:
             errors=tuple(CaseError(e["stage"], e["kind"], e["message"]) for e in entry["errors"]),
             missed_expectations=tuple(entry["missed_expectations"]),
             has_expectations=entry["has_expectations"],
+            input=dict(entry.get("input") or {}),
             outputs=dict(entry["outputs"] or {}),
             facts=tuple(dict(fact) for fact in entry["facts"] or ()),
             calls=tuple(_calls(entry)),
