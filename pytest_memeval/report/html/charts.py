@@ -47,6 +47,10 @@ def bar(share: float, kind: str = "") -> Html:
     return element("span", class_=f"bar {kind}".rstrip(), style=f"width: {width}", aria_hidden="true")
 
 
+def _alone(share: float, kind: str = "") -> Html:
+    return element("span", bar(share, kind) if share else None, class_="stack")
+
+
 def heat_map(report: Mapping[str, Any], words: Words) -> Html | None:
     """Per-dimension F1 by difficulty, over the cases' own counts."""
     scores: Mapping[str, float | None] = (report.get("l1") or {}).get("per_dimension_f1") or {}
@@ -97,14 +101,15 @@ def confusions(report: Mapping[str, Any], words: Words) -> Html | None:
     rows = []
     for key, number in pairs[:MOST_CONFUSIONS]:
         missed, _, given = key.partition("→")
-        rows.append((code(missed), code(given), joined((number_text(number), bar(number / most, "bad")))))
+        rows.append((code(missed), code(given), number_text(number), _alone(number / most, "bad")))
     more = len(pairs) - MOST_CONFUSIONS
     return joined(
         (
             element("p", words.common("confusions_note"), class_="faint"),
             grid(
-                [words.common(key) for key in ("missed_label", "given_label", "count")],
+                [*(words.common(key) for key in ("missed_label", "given_label", "count")), ""],
                 rows,
+                right=frozenset({2}),
                 caption=words("confusion"),
             ),
             element("p", words.common("more", count=more)) if more > 0 else None,
@@ -154,12 +159,12 @@ def _histogram(path: str, values: Sequence[float], words: Words) -> Html:
     rows = []
     for at, number in enumerate(bins):
         label = "1" if at == BINS else f"{at / BINS:.1f} – {(at + 1) / BINS:.1f}"
-        rows.append((label, joined((str(number), bar(number / most if most else 0)))))
+        rows.append((label, str(number), _alone(number / most if most else 0)))
     note = words("distribution_note", metric=metric_title(path, words.lang), count=len(values))
     return joined(
         (
             element("p", note, class_="faint"),
-            grid([words.common("value"), words("cases")], rows, caption=note, row_head=True),
+            grid([words.common("value"), words("cases"), ""], rows, right=frozenset({1}), caption=note, row_head=True),
         )
     )
 
