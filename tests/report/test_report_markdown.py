@@ -28,13 +28,28 @@ def test_all_parts_are_there(lang):
             "Metrics",
             "F1 per dimension",
             "Confusions",
+            "The way of the labelled memories",
             "Misses by kind",
             "Worst cases",
             "Model calls",
             "Errors",
             "Notes",
         ],
-        "zh": ["门禁", "计数", "指标", "各维度 F1", "混淆", "各类失误", "最差用例", "模型调用", "错误", "说明"],
+        "zh": [
+            *(
+                "门禁",
+                "计数",
+                "指标",
+                "各维度 F1",
+                "混淆",
+                "标注记忆的去向",
+                "各类失误",
+                "最差用例",
+                "模型调用",
+                "错误",
+            ),
+            "说明",
+        ],
     }
     assert headings == expected[lang]
 

@@ -57,7 +57,7 @@ def _light(status: str) -> Html:
 
 def _notes(report: Mapping[str, Any], words: Words) -> Html | None:
     gates = [GateResult.from_json(gate) for gate in report["gates"]]
-    notes = report_notes(run_of(report), gates, words.lang)
+    notes = report_notes(run_of(report), gates, words.lang, case_sets=report["case_sets"])
     policy = policy_of(report)
     if policy in ("hash", "none"):
         notes.append(words(f"texts_{policy}"))
