@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,8 +160,14 @@ class Controller:
 
     # -- records -----------------------------------------------------------------------------------------------
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
+        # After every reporter: what is sent after a crash below must not reach one before the crash itself.
+        result = yield
+        self._look_at(report)
+        return result
+
+    def _look_at(self, report: pytest.TestReport) -> None:
         outcome: str = report.outcome
         if outcome == "rerun" and report.when in PHASES:
             # A crash that is run again (phase "???") has no teardown to drop.
