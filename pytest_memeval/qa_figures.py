@@ -80,7 +80,7 @@ def question_report(
     as wrong where they are more than one in a hundred; ``categories``: a row a question type; ``by_conversation``;
     ``always_refuse``: what an answerer would get that refuses every question; ``ceiling``: what wrong labels leave
     reachable, ``None`` without an errata file; ``single_run``: whether answers and verdicts come from fewer than three
-    trials; ``clusters``: how many conversations the intervals come from.
+    trials; ``clusters``: how many conversations or haystacks there are, texts that are the same counted once.
     """
     body = sections.get("qa") or {}
     return {
@@ -112,6 +112,7 @@ def _headline(body: Mapping[str, Any], records: Sequence[CaseResult]) -> dict[st
         "errors_as_wrong": body["errors_as_wrong"][metric],
         "interval": body["intervals"].get(metric),
         "n": units,
+        "clusters": body["n"][metric]["clusters"],
         "errors": errors,
         "error_rate": rate,
     }
@@ -150,7 +151,7 @@ def _by_conversation(records: Sequence[CaseResult]) -> dict[str, dict[str, Any]]
     for record in records:
         groups.setdefault(record.cluster, []).append(record)
     if len(groups) == len(records):
-        return {}  # every question has its own: the cases say it all
+        return {}  # every question has a text of its own: the cases say it all
     names = ("judge_score", "f1", "adversarial_accuracy", "turn_recall")
     return {
         cluster: {

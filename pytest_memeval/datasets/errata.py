@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_memeval.datasets.models import Dataset, Outline, QAPair, Sample
+from pytest_memeval.datasets.models import Dataset, QAPair, Sample
 from pytest_memeval.datasets.records import fault
 from pytest_memeval.documents.reader import read_text
 
@@ -87,7 +87,7 @@ def with_errata(dataset: Dataset, errata: Errata) -> Dataset:
         sample = read(position)
         return replace(sample, qa_pairs=corrected(sample.qa_pairs, sample.sample_id))
 
-    outlines = tuple(Outline(one.sample_id, corrected(one.qa_pairs, one.sample_id)) for one in dataset.outlines)
+    outlines = tuple(replace(one, qa_pairs=corrected(one.qa_pairs, one.sample_id)) for one in dataset.outlines)
     return replace(dataset, outlines=outlines, read=read_corrected)
 
 

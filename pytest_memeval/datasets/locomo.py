@@ -66,7 +66,7 @@ def load_locomo(path: str | Path, *, captions: bool = True) -> Dataset:
     return Dataset(
         format="locomo",
         path=reading.path,
-        outlines=tuple(Outline(sample.sample_id, sample.qa_pairs) for sample in samples),
+        outlines=tuple(map(Outline.of, samples)),
         read=samples.__getitem__,
         sha256=digest,
         revision=known_revision(digest),

@@ -50,7 +50,7 @@ def load_longmemeval(path: str | Path) -> Dataset:
         if sample.sample_id in seen:
             raise fault(path, f"record {position}: the question id {sample.sample_id!r} is there twice")
         seen.add(sample.sample_id)
-        outlines.append(Outline(sample.sample_id, sample.qa_pairs))
+        outlines.append(Outline.of(sample))
         if not streamed:
             samples.append(sample)
     if not outlines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -112,10 +113,32 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A sample without its sessions: what collecting tests needs of it."""
+    """A sample without its sessions: what collecting tests needs of it. ``haystack`` is a hash of what the sessions
+    say: samples with the same one ask about the same text, whatever their ids and dates."""
 
     sample_id: str
     qa_pairs: tuple[QAPair, ...]
+    haystack: str = ""
+
+    @classmethod
+    def of(cls, sample: Sample) -> Outline:
+        """The sample's outline."""
+        return cls(sample.sample_id, sample.qa_pairs, haystack_hash(sample.sessions))
+
+
+def haystack_hash(sessions: Sequence[Session]) -> str:
+    """SHA-256 of who says what in the sessions, in the order of the sessions' own hashes: neither ids, nor dates, nor
+    the order in which a file lists the sessions tell two haystacks apart."""
+    digests: list[bytes] = []
+    for session in sessions:
+        said = hashlib.sha256()
+        for message in session.messages:
+            for part in (message.role, message.name or "", message.content):
+                raw = part.encode("utf-8", "surrogatepass")
+                said.update(b"%d:" % len(raw))
+                said.update(raw)
+        digests.append(said.digest())
+    return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ def select(dataset: Dataset, *, limit: int | None = None, categories: frozenset[
             pairs = pairs[:left]
             left -= len(pairs)
         if pairs:
-            kept.append((position, Outline(outline.sample_id, tuple(pairs))))
+            kept.append((position, replace(outline, qa_pairs=tuple(pairs))))
     read = dataset.read
 
     def read_selected(index: int) -> Sample:

@@ -253,7 +253,7 @@ class _Yaml:
         dataset = Dataset(
             format="cases",
             path=self.path,
-            outlines=tuple(Outline(sample.sample_id, sample.qa_pairs) for sample in samples),
+            outlines=tuple(map(Outline.of, samples)),
             read=samples.__getitem__,
             sha256=file_sha256(self.path),
         )

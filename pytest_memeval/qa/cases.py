@@ -66,6 +66,7 @@ def cases_of(
     """A case for every question. ``lines`` are the questions' lines in file order, where they are known; ``expect``
     holds thresholds by case id."""
     cases: list[QACase] = []
+    clusters = clusters_of(dataset)
     for sample, outline in enumerate(dataset.outlines):
         for pair in outline.qa_pairs:
             name = item_name(pair, dataset)
@@ -87,7 +88,7 @@ def cases_of(
                     timeout=timeout,
                     expect=(expect or {}).get(case_id, ()),
                     stages=("qa",),
-                    cluster=outline.sample_id,
+                    cluster=clusters[sample],
                     content_hash=_content_hash(pair, dataset, outline.sample_id),
                     pair=pair,
                     sample_id=outline.sample_id,
@@ -96,6 +97,18 @@ def cases_of(
                 )
             )
     return tuple(cases)
+
+
+def clusters_of(dataset: Dataset) -> list[str]:
+    """What each sample's questions are clustered by: the text that they are asked about. LongMemEval gives every
+    question a haystack of its own, and several can be the same text; elsewhere the first conversation with the text
+    gives its name."""
+    first: dict[str, str] = {}
+    for outline in dataset.outlines:
+        first.setdefault(outline.haystack or outline.sample_id, outline.sample_id)
+    if dataset.format == "longmemeval":
+        return [f"haystack {outline.haystack[:12]}" for outline in dataset.outlines]
+    return [first[outline.haystack or outline.sample_id] for outline in dataset.outlines]
 
 
 def _content_hash(pair: QAPair, dataset: Dataset, sample_id: str) -> str:
@@ -123,6 +136,7 @@ def dataset_protocol(
         "sha256": dataset.sha256,
         "revision": dataset.revision,
         "conversations": len(dataset.outlines),
+        "haystacks": len(set(clusters_of(dataset))),
         "questions": len(pairs),
         "questions_by_type": dict(sorted(by_type.items())),
         "repairs": dataset.repair_counts,

@@ -186,7 +186,7 @@ class _Page:
             head, rows = one.conversations()
             if rows:
                 yield ""
-                yield f"### {self._('question.by_conversation')}"
+                yield f"### {one.by_text()}"
                 yield ""
                 yield from table(head, ([code(row[0]), *row[1:]] for row in rows), _NUMBERS)
             yield ""

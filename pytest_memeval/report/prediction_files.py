@@ -48,7 +48,7 @@ def locomo_predictions(report: Mapping[str, Any]) -> list[dict[str, Any]]:
                 CONTEXT: output["sources"],
             }
         )
-        samples.setdefault(entry["cluster"], []).append(row)
+        samples.setdefault(entry["case_id"].rpartition("::")[0], []).append(row)
     return [{"sample_id": sample_id, "qa": rows} for sample_id, rows in samples.items()]
 
 

@@ -26,15 +26,15 @@ QUESTION_TEXTS: Mapping[str, tuple[str, str]] = {
     "trials": ("{count} trials", "{count} 次试验"),
     "headline_measured": (
         "headline: {metric} {value} {interval} over {n} questions, {errors} error(s); errors as wrong {bound}; "
-        "interval from {clusters} conversation(s)",
+        "interval from {clusters} {texts}",
         "主指标：{metric} {value} {interval}，共 {n} 题，{errors} 个错误；错误计为答错时 {bound}；"
-        "区间来自 {clusters} 个对话",
+        "区间来自 {clusters} 个{texts}",
     ),
     "headline_errors_as_wrong": (
         "headline: {metric} {bound}, errors counted as wrong, since {errors} of {of} questions could not be measured; "
-        "measured ones alone {value} {interval}; interval from {clusters} conversation(s)",
+        "measured ones alone {value} {interval}; interval from {clusters} {texts}",
         "主指标：{metric} {bound}（{of} 题中有 {errors} 题无法测量，故错误计为答错）；"
-        "仅计可测题目为 {value} {interval}；区间来自 {clusters} 个对话",
+        "仅计可测题目为 {value} {interval}；区间来自 {clusters} 个{texts}",
     ),
     "official": (
         "{name} {value} {interval} over {n} questions, {scope}",
@@ -66,6 +66,10 @@ QUESTION_TEXTS: Mapping[str, tuple[str, str]] = {
     "task_averaged": ("averaged over types: {figures}", "按类型平均：{figures}"),
     "by_conversation": ("By conversation", "按对话"),
     "conversation": ("conversation", "对话"),
+    "by_haystack": ("By haystack", "按会话集"),
+    "haystack": ("haystack", "会话集"),
+    "texts_conversation": ("conversation(s)", "对话"),
+    "texts_haystack": ("haystack(s)", "会话集"),
     "protocol": ("Protocol", "测量协议"),
     "latency": ("Seconds", "耗时（秒）"),
 }

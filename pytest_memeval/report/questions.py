@@ -32,6 +32,11 @@ class QuestionSet:
         self._protocol: Mapping[str, Any] = scope["protocol"]
         self._body: Mapping[str, Any] = scope.get("qa") or {}
 
+    @property
+    def _text(self) -> str:
+        """What the questions are asked about."""
+        return "haystack" if self._protocol.get("format") == "longmemeval" else "conversation"
+
     def _(self, key: str, **values: Any) -> str:
         return text(f"question.{key}", self._lang, **values)
 
@@ -117,7 +122,8 @@ class QuestionSet:
             interval=interval_text(headline["interval"]),
             n=int(headline["n"]),
             errors=headline["errors"],
-            clusters=self._facts["clusters"],
+            clusters=headline.get("clusters", self._facts["clusters"]),
+            texts=self._(f"texts_{self._text}"),
             **({"of": int(headline["n"]) + headline["errors"]} if headline["basis"] == "errors_as_wrong" else {}),
         )
 
@@ -162,13 +168,17 @@ class QuestionSet:
             if name.endswith(ending) and "_corrected@" not in name and isinstance(value, int | float):
                 yield name, value
 
+    def by_text(self) -> str:
+        """The heading of the table by conversation."""
+        return self._(f"by_{self._text}")
+
     def conversations(self) -> tuple[list[str], list[list[str]]]:
-        """Head and rows of the table by conversation; no rows where every question has its own."""
+        """Head and rows of the table by conversation; no rows where every question has a text of its own."""
         names = {"judge_score": "judge", "f1": "F1", "adversarial_accuracy": "refused", "turn_recall": "turn_recall"}
         own: Mapping[str, Mapping[str, Any]] = self._facts["by_conversation"]
         kept = {key: name for key, name in names.items() if any(row.get(key) is not None for row in own.values())}
         head = [
-            *(self._("conversation"), self._("n"), text("status.errored", self._lang)),
+            *(self._(self._text), self._("n"), text("status.errored", self._lang)),
             *(self._(name) if name.islower() else name for name in kept.values()),
         ]
         rows = [

@@ -258,6 +258,40 @@ def test_longmemeval_has_a_test_a_question(questions: Project) -> None:
     assert not (questions.path / "out" / "locomo_predictions.json").exists()
 
 
+def test_questions_about_one_text_are_one_cluster(questions: Project) -> None:
+    """LongMemEval gives every question a haystack of its own; where several are the same text, whatever their ids and
+    dates, an interval is over texts."""
+    rows = [longmemeval_record(f"q{number}") for number in range(12)]
+    for number, row in enumerate(rows):
+        row["haystack_sessions"][0][0]["content"] = f"My spare key lies under the fern {number // 2}."
+        row["haystack_dates"] = [f"2023/05/{number + 10} (Sun) 10:00", "2023/04/20 (Sat) 02:21"]
+        row["haystack_session_ids"] = [f"answer_{number}", "noise_1"]
+        row["answer_session_ids"] = [f"answer_{number}"]
+    put(questions, "lme.json", rows)
+    result = questions.run("lme.json")
+    result.assert_outcomes(passed=12)
+    report = questions.report()
+    clusters = [entry["cluster"] for entry in report["per_case"]]
+    assert len(set(clusters)) == 6
+    assert clusters == [cluster for cluster in dict.fromkeys(clusters) for _ in range(2)]
+    assert report["qa"]["n"]["f1"] == {"units": 12, "cases": 12, "clusters": 6}
+    scope = report["case_sets"]["lme.json"]
+    assert scope["protocol"]["haystacks"] == 6
+    assert scope["questions"]["headline"]["clusters"] == 6
+    assert {row["n"] for row in scope["questions"]["by_conversation"].values()} == {2}
+    result.stdout.fnmatch_lines(["*over 12 questions*interval from 6 haystack(s)*"])
+    text = (questions.path / "out" / "report.md").read_text("utf-8")
+    assert "### By haystack" in text
+
+
+def test_a_conversation_twice_is_one_cluster_and_two_samples(questions: Project) -> None:
+    put(questions, "locomo.json", [locomo_record("a"), locomo_record("b")])
+    questions.run("locomo.json").assert_outcomes(passed=12)
+    assert questions.report()["qa"]["n"]["f1"]["clusters"] == 1
+    predictions = json.loads((questions.path / "out" / "locomo_predictions.json").read_text("utf-8"))
+    assert [(one["sample_id"], len(one["qa"])) for one in predictions] == [("a", 6), ("b", 6)]
+
+
 def test_predictions_in_locomo_s_format(questions: Project) -> None:
     locomo(questions, "a", "b")
     questions.run("locomo.json")
