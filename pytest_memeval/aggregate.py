@@ -169,7 +169,16 @@ def _gather(section: str, records: Sequence[CaseResult], only: frozenset[str] | 
                 gathered.leave_out(name)
         if only is None:
             _gather_tables(gathered, figures)
+    if section in OPEN_SECTIONS:
+        _leave_out_of_labels(gathered, {name for _, figures in own for name in figures.tables})
     return gathered
+
+
+def _leave_out_of_labels(gathered: _Gathered, labels: set[str]) -> None:
+    """What is a text in one case and a number in another is a label: no mean is made of such numbers."""
+    for name in sorted(labels & set(gathered.ratios)):
+        numbers = gathered.ratios.pop(name)
+        gathered.unmeasured[name] = gathered.unmeasured.get(name, 0) + sum(map(bool, numbers.denominators))
 
 
 def _gather_products(

@@ -13,6 +13,7 @@ from pytest_memeval.stages import truth_stages
 
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import EvalCase
+    from pytest_memeval.kinds import KindCase
 
 
 def case_value(sections: Mapping[str, SectionRecord], path: MetricPath) -> float | None:
@@ -66,13 +67,17 @@ def expectations_of(
 def default_expectations(case: EvalCase, default: Sequence[Threshold]) -> tuple[Threshold, ...]:
     """The defaults whose metric the case has labels for, and whose filter it meets."""
     truths = truth_stages(case)
-    values = {"difficulty": (case.difficulty,), "source": (case.source,), "tag": case.tags}
     return tuple(
         threshold
         for threshold in default
-        if all(stage in truths for stage in _stages_of(threshold))
-        and all(value in values[name] for name, value in threshold.path.filters)
+        if all(stage in truths for stage in _stages_of(threshold)) and fits_filters(threshold.path, case)
     )
+
+
+def fits_filters(path: MetricPath, case: EvalCase | KindCase) -> bool:
+    """Whether the case is one of those that the path's filters leave."""
+    values = {"difficulty": (case.difficulty,), "source": (case.source,), "tag": case.tags}
+    return all(value in values[name] for name, value in path.filters)
 
 
 def _stages_of(threshold: Threshold) -> tuple[str, ...]:

@@ -146,6 +146,8 @@ class KindItem(pytest.Function):
         run = self._run({name: self.funcargs[name] for name in self.kind.fixtures})
         self.stash[RUN] = run  # type: ignore[misc]  # read by those who treat all runs alike
         run.finish()
+        if self.kind_file.harness.plan is not None:
+            self.kind_file.harness.plan.take_case(run.errors)
         said = self.stash.get(SAID, None)
         if said is not None:
             said.repeat()
@@ -185,6 +187,7 @@ class KindItem(pytest.Function):
         harness = setup_of(self)
         run = self.kind.make_run(self.case, self.kind_file.case_set, values, harness, self.nodeid)
         run.values = values
+        run.default_expect = harness.settings.default_expectations
         run.resumption = harness.resumer.resume_kind(self.nodeid, run)
         return run
 

@@ -26,7 +26,8 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,6 +108,8 @@ class Kind(ABC):
     fixtures: tuple[str, ...] = ()
     #: Metric path and label of the figure that ``-v`` shows: the first that a case has.
     main_figures: tuple[tuple[str, str], ...] = ()
+    #: Whether its runs can be set up in a plan: they ask nobody then, and count what they would ask.
+    planned = False
 
     def recognizes(self, path: Path, head: bytes) -> bool:
         """Whether a ``.json`` or ``.jsonl`` file, or a YAML file with ``dataset:``, is of this kind, by its first
@@ -182,11 +185,17 @@ class KindRun(ABC):
         self.resumption: Resumption | None = None
         #: The project's own metrics.
         self.custom = CaseMetrics(case, kind)
+        #: Thresholds that every case has by default; they hold only where the case has the metric.
+        self.default_expect: tuple[Threshold, ...] = ()
         self.time_limit = case.timeout if case.timeout is not None else timeout
         self._loop = loop
         self._passing: tuple[type[BaseException], ...] = (KeyboardInterrupt, *passing)
         self._lock: asyncio.Lock | None = None
         self._done = False
+        #: The time limit while it runs, and how many parts of the work wait for a place.
+        self._scope: asyncio.Timeout | None = None
+        self._queued = 0
+        self._time_left = 0.0
 
     @abstractmethod
     async def measure(self) -> None:
@@ -263,11 +272,46 @@ class KindRun(ABC):
     async def _within(self, limit: float) -> None:
         try:
             async with asyncio.timeout(limit) as scope:
+                self._scope = scope
                 await self._measure_all()
         except TimeoutError:
             if not scope.expired():
                 raise
             self.over_time(limit)
+        finally:
+            self._scope = None
+
+    @asynccontextmanager
+    async def place(self, places: asyncio.Semaphore | None) -> AsyncIterator[None]:
+        """Hold one of the places for the time of a block. The case's time limit stands still while the case waits for
+        one, since others hold it."""
+        if places is None:
+            yield
+            return
+        if places.locked():
+            await self._wait_for(places)
+        else:
+            await places.acquire()
+        try:
+            yield
+        finally:
+            places.release()
+
+    async def _wait_for(self, places: asyncio.Semaphore) -> None:
+        scope, loop = self._scope, asyncio.get_running_loop()
+        if scope is None:
+            await places.acquire()
+            return
+        if not self._queued and (when := scope.when()) is not None:
+            self._time_left = when - loop.time()
+            scope.reschedule(None)
+        self._queued += 1
+        try:
+            await places.acquire()
+        finally:
+            self._queued -= 1
+            if not self._queued and not scope.expired():
+                scope.reschedule(loop.time() + self._time_left)
 
     def _broken(self, error: BaseException) -> None:
         from pytest_memeval.failures import case_error
@@ -281,13 +325,22 @@ class KindRun(ABC):
         started = time.perf_counter()
         try:
             # Work that awaits ends by its own limit; the grace is for what holds the loop without awaiting.
-            self._loop.run(self.work_ahead(), timeout=None if self.time_limit is None else self.time_limit + 1.0)
+            limit = None if self.time_limit is None else self.time_limit + 1.0
+            self._loop.run(self.work_ahead(), timeout=limit, still_in_time=self._still_in_time)
         except LoopBlocked:
             self._done = True
             self.over_time(self.time_limit or 0.0)
         finally:
             self.waited += time.perf_counter() - started
         self.complete()
+
+    def _still_in_time(self) -> bool:
+        """Whether the time limit is not over, since it stood still for a while."""
+        scope = self._scope
+        if scope is None:
+            return False
+        until = scope.when()
+        return until is None or until > time.monotonic() - 1.0
 
     # -- going on with an earlier run ----------------------------------------------------------------------------
 
@@ -314,16 +367,35 @@ class KindRun(ABC):
 
     def missed(self) -> list[str]:
         """A sentence for each of the case's own thresholds that does not hold; empty while it has errors."""
-        if self.errors or not self.case.expect:
+        if self.errors:
+            return []
+        added = self._defaults()
+        if not added and not self.case.expect:
             return []
         from pytest_memeval.expectations import missed_expectations
 
-        return missed_expectations(self.sections, self.case.expect)
+        return missed_expectations(self.sections, (*self.case.expect, *added), added)
+
+    def _defaults(self) -> tuple[Threshold, ...]:
+        """The default thresholds that are about this case: on a metric that it has no threshold of its own on."""
+        if not self.default_expect:
+            return ()
+        from pytest_memeval.expectations import fits_filters
+
+        named = {threshold.path for threshold in self.case.expect}
+        sections = (*sections_of(self.kind), "metrics")
+        return tuple(
+            threshold
+            for threshold in self.default_expect
+            if threshold.path.section in sections
+            and threshold.path not in named
+            and fits_filters(threshold.path, self.case)
+        )
 
     @property
     def has_expectations(self) -> bool:
         """Whether the case can fail by itself."""
-        return bool(self.case.expect)
+        return bool(self.case.expect or self._defaults())
 
     def case_result(
         self, *, node_id: str, set_path: str, extra_errors: Sequence[CaseError] = (), skipped: bool = False

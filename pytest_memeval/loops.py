@@ -49,18 +49,31 @@ class LoopThread:
                 continue
         loop.close()
 
-    def run(self, work: Coroutine[Any, Any, T], *, timeout: float | None = None) -> T:
+    def run(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        timeout: float | None = None,
+        still_in_time: Callable[[], bool] | None = None,
+    ) -> T:
         """Run ``work`` on the loop and wait. An interrupt while waiting cancels the work and is raised again.
 
         After ``timeout`` seconds the loop itself must be stuck, since work that awaits would have been cancelled by its
-        own time limit: it is left behind with its thread, later work gets a fresh one, and LoopBlocked is raised.
+        own time limit: it is left behind with its thread, later work gets a fresh one, and LoopBlocked is raised. Work
+        whose limit stood still says so: while ``still_in_time()`` holds then, and the loop answers, it is waited for.
         """
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("called from the loop's own thread: await the coroutine there instead")
         future = asyncio.run_coroutine_threadsafe(_contained(work), self.loop())
         try:
-            escaped, result = future.result(timeout)
+            while True:
+                try:
+                    escaped, result = future.result(timeout)
+                    break
+                except concurrent.futures.TimeoutError:
+                    if future.done() or still_in_time is None or not (still_in_time() and self._answers()):
+                        raise
         except concurrent.futures.TimeoutError:
             if future.done():
                 raise
@@ -73,6 +86,12 @@ class LoopThread:
         if escaped is not None:
             raise escaped
         return result  # type: ignore[return-value]  # set where nothing escaped
+
+    def _answers(self, within: float = 1.0) -> bool:
+        """Whether the loop gets round to a call within so many seconds."""
+        called = threading.Event()
+        self.loop().call_soon_threadsafe(called.set)
+        return called.wait(within)
 
     def _leave_behind(self) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ from pytest_memeval.stages import CHAIN
 if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet
     from pytest_memeval.llm.cost import PriceTable
+    from pytest_memeval.results import CaseError
     from pytest_memeval.runner import CaseRun
 
 #: Stage → the prompt stage that it asks a model with; the other stages ask none.
@@ -79,6 +80,11 @@ class PlanningChatModel(SyncCompletion):
     @property
     def name(self) -> str:
         return str(getattr(self._inner, "name", type(self._inner).__name__))
+
+    @property
+    def free(self) -> bool:
+        """Whether the model asks no server."""
+        return self.name in ("embedded", "recorded")
 
     @property
     def model(self) -> str | None:
@@ -171,6 +177,8 @@ class Plan:
     unplanned: dict[str, int] = field(default_factory=dict)
     stages: dict[str, StageForecast] = field(default_factory=dict)
     free: bool = False
+    #: Stage → the model that it asks, where that is another than ``model``.
+    others: dict[str, str | None] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)
     _open: dict[str, PlanningChatModel] = field(default_factory=dict)
 
@@ -182,9 +190,44 @@ class Plan:
             self.left_out(str(error))
             raise
         self._open[node_id] = model = PlanningChatModel(inner, self._known, reuse=self.reuse)
-        if model.name in ("embedded", "recorded"):
-            self.free = True
+        self.free = self.free or model.free
         return model
+
+    def planning_model(self, inner: ChatModel) -> PlanningChatModel:
+        """A model that answers in the place of ``inner``; hand it to :meth:`take_calls` when it has been asked."""
+        return PlanningChatModel(inner, self._known, reuse=self.reuse)
+
+    def take_calls(self, model: PlanningChatModel) -> None:
+        """Count what a model of another than the run's was asked, a judge say, at that model's price."""
+        for stage, forecast in model.stages.items():
+            self._stage(stage).add(forecast)
+            self._told(stage, model)
+
+    def may_ask(self, stage: str, model: PlanningChatModel, tokens: Range) -> None:
+        """Count a call of which only a run can tell whether it is made, with a prompt of so many tokens."""
+        high = answer_range(tokens.high, self.max_tokens).high
+        self._stage(stage).add(StageForecast(0, 0, 1, Range(0, tokens.high), Range(0, high)))
+        self._told(stage, model)
+
+    def _told(self, stage: str, model: PlanningChatModel) -> None:
+        if model.free:
+            self.others[stage] = None
+        elif model.model not in (None, self.model):
+            self.others[stage] = model.model
+
+    def take_case(self, errors: Sequence[CaseError] = ()) -> None:
+        """Count a case whose calls have been taken in one by one."""
+        self.cases += 1
+        self._cannot_tell(errors)
+
+    def remark(self, why: str) -> None:
+        """Count a case of which something could not be planned."""
+        self.unplanned[why] = self.unplanned.get(why, 0) + 1
+
+    def _cannot_tell(self, errors: Sequence[CaseError]) -> None:
+        for error in errors:
+            # The run would meet it too: an answer on record that cannot be used, say.
+            self.remark(f"[{error.stage}] {error.kind}")
 
     def case_done(self, node_id: str, run: CaseRun) -> None:
         """Take in what a case's stages asked, and what the stages behind a missing answer may ask."""
@@ -196,10 +239,7 @@ class Plan:
             self._stage(stage).add(forecast)
         for stage, forecast in self._behind(run, model.stages):
             self._stage(stage).add(forecast)
-        for error in run.errors:
-            # The run would meet it too: an answer on record that cannot be used, say.
-            why = f"[{error.stage}] {error.kind}"
-            self.unplanned[why] = self.unplanned.get(why, 0) + 1
+        self._cannot_tell(run.errors)
 
     def _behind(self, run: CaseRun, seen: dict[str, StageForecast]) -> Iterator[tuple[str, StageForecast]]:
         """What follows a missing answer cannot be known: each stage behind it makes no call or one."""
@@ -232,7 +272,7 @@ class Plan:
     def left_out(self, why: str) -> None:
         """Count a case that was not planned."""
         self.cases += 1
-        self.unplanned[why] = self.unplanned.get(why, 0) + 1
+        self.remark(why)
 
     @property
     def total(self) -> StageForecast:
@@ -242,18 +282,26 @@ class Plan:
         return total
 
     def cost(self) -> Range | None:
-        """US dollars for what is not cached; ``None`` where the model's price is not known."""
-        total = self.total
-        if self.free or not (total.asked or total.maybe):
-            return Range()
-        price = self.prices.find(self.model)
-        if price is None:
-            return None
-        given, taken = total.input_tokens, total.output_tokens
-        return Range(
-            (given.low * price.input + taken.low * price.output) / 1e6,
-            (given.high * price.input + taken.high * price.output) / 1e6,
-        )
+        """US dollars for what is not cached; ``None`` where a model's price is not known."""
+        cost = Range()
+        for model, forecast in self._paid():
+            price = self.prices.find(model)
+            if price is None:
+                return None
+            given, taken = forecast.input_tokens, forecast.output_tokens
+            cost += Range(
+                (given.low * price.input + taken.low * price.output) / 1e6,
+                (given.high * price.input + taken.high * price.output) / 1e6,
+            )
+        return cost
+
+    def _paid(self) -> Iterator[tuple[str | None, StageForecast]]:
+        """What asks a server, by the model's name."""
+        for stage, forecast in sorted(self.stages.items()):
+            if forecast.asked or forecast.maybe:
+                own = self.others.get(stage)
+                if own is not None or (stage not in self.others and not self.free):
+                    yield own or self.model, forecast
 
     def lines(self, lang: str = "en") -> list[str]:
         """The plan as text."""
@@ -293,11 +341,14 @@ class Plan:
         from pytest_memeval.report.messages import text
 
         cost = self.cost()
-        if self.free:
+        asked = list(dict.fromkeys(model for model, _ in self._paid()))
+        if not asked and (self.free or None in self.others.values()):
             return text("plan.free", lang)
         if cost is None:
-            return text("plan.unknown_price", lang, model=self.model or "?")
-        return text("plan.cost", lang, cost=_dollars(cost), model=self.model or "-")
+            unknown = [str(model or "?") for model in asked if self.prices.find(model) is None]
+            return text("plan.unknown_price", lang, model=", ".join(unknown))
+        named = ", ".join(str(model) for model in asked if model) or self.model or "-"
+        return text("plan.cost", lang, cost=_dollars(cost), model=named)
 
 
 def _shown(numbers: Range) -> str:

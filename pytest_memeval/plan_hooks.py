@@ -23,9 +23,7 @@ class PlanHooks:
         option = self.config.option
         if option.collectonly or (session.testsfailed and not option.continue_on_collection_errors):
             return None  # pytest's own loop lists the items, or says what is wrong with the files
-        from pytest_memeval.items import CaseItem
-
-        cases = [item for item in session.items if isinstance(item, CaseItem)]
+        cases = [item for item in session.items if _is_planned(item)]
         self._others = len(session.items) - len(cases)
         for place, item in enumerate(cases, 1):
             self._plan(item, cases[place] if place < len(cases) else None)
@@ -64,6 +62,13 @@ class PlanHooks:
             lines.append(text("plan.others", lang, count=self._others))
         for line in (*lines, last):
             terminalreporter.write_line(console_text(line, encoding))
+
+
+def _is_planned(item: pytest.Item) -> bool:
+    from pytest_memeval.items import CaseItem
+    from pytest_memeval.kind_items import KindItem
+
+    return isinstance(item, CaseItem) or (isinstance(item, KindItem) and item.kind.planned)
 
 
 def _reason(report: pytest.TestReport) -> str:

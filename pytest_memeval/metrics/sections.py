@@ -8,6 +8,11 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
 
+#: What a section of a report holds beside its metrics, so that no metric can have the name.
+SECTION_KEYS = frozenset(
+    {"intervals", "interval_reasons", "n", "counts", "stage_counts", "unmeasured", "metric_errors"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SectionRecord:

@@ -54,6 +54,9 @@ class BaseEvaluator(ABC):
       that its client has retried already) is not tried again. ``retry_wait``: seconds before the first, doubled each.
     - ``progress``: called as ``progress(done, total)`` after each sample.
     - ``metrics``: the names that the evaluator gives, where they are known: a failed sample is an error of each.
+    - ``plannable``: whether all that it asks of models goes through its attribute ``llm`` (or it asks none), so that
+      ``--memeval-plan`` can run it on a model that asks nobody. ``version``: part of what it is for
+      ``--memeval-resume``, in the place of its source files.
     """
 
     max_concurrency: int = 8
@@ -62,6 +65,7 @@ class BaseEvaluator(ABC):
     retry_wait: float = 0.5
     progress: Progress | None = None
     metrics: tuple[str, ...] = ()
+    plannable: bool = False
 
     def __init__(
         self,
@@ -174,9 +178,10 @@ class BaseEvaluator(ABC):
         """What an evaluator gave, as a result whose scores are finite numbers, booleans, texts or ``None``."""
         if isinstance(given, Mapping):
             given = EvalResult(sample, given)
-        if not isinstance(given, EvalResult):
+        if not isinstance(given, EvalResult) or not isinstance(given.scores, Mapping):
             wanted = "an EvalResult (or a mapping of metric to score)"
-            text = f"{self.name}.evaluate_sample must return {wanted}, not {type(given).__name__}"
+            found = "one without a mapping of scores" if isinstance(given, EvalResult) else type(given).__name__
+            text = f"{self.name}.evaluate_sample must return {wanted}, not {found}"
             return EvalResult(sample, feedback=text, error="bad_result")
         scores: dict[str, Score] = {}
         unmeasured = dict(given.unmeasured)

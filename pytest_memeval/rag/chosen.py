@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytest_memeval.rag.base import BaseEvaluator
+from pytest_memeval.rag.errors import describe
 from pytest_memeval.settings import Settings, SettingsError
 
 #: Parameters of an evaluator's constructor that are given the model that judges.
@@ -25,6 +26,8 @@ def load_target(name: str, where: str) -> Any:
             target = getattr(target, part)
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
+    except Exception as error:
+        raise SettingsError(f"{where}: {name!r} cannot be imported: {describe(error)}") from error
     return target
 
 
@@ -55,8 +58,10 @@ def _evaluator(name: str, model: Callable[[], Any], where: str) -> BaseEvaluator
             wanted = inspect.signature(target).parameters
             given = {parameter: model() for parameter in MODEL_PARAMETERS if _needs(wanted.get(parameter))}
             target = target(**given)
-        except TypeError as error:
-            raise SettingsError(f"{where}: {name!r} cannot be made: {error}") from None
+        except SettingsError:
+            raise
+        except Exception as error:
+            raise SettingsError(f"{where}: {name!r} cannot be made: {describe(error)}") from error
     if not isinstance(target, BaseEvaluator):
         raise SettingsError(f"{where}: {name!r} is no evaluator (a subclass of BaseEvaluator)")
     return target
@@ -72,8 +77,8 @@ def build_pipeline(name: str, where: str) -> Any:
     if inspect.isclass(target):
         try:
             target = target()
-        except TypeError as error:
-            raise SettingsError(f"{where}: {name!r} cannot be called without arguments: {error}") from None
+        except Exception as error:
+            raise SettingsError(f"{where}: {name!r} cannot be made: {describe(error)}") from error
     if not callable(target):
         raise SettingsError(f"{where}: {name!r} cannot be called, so it is no pipeline")
     return target

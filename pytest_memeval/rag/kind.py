@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class RagKind(Kind):
     name, stage, sections = "rag", "rag", ("rag",)
     fixtures = ("memeval_evaluators", "memeval_rag_pipeline")
+    planned = True
     main_figures = tuple(
         (f"rag.{metric}", metric.replace("_", " "))
         for metric in ("faithfulness", "answer_relevancy", "context_recall", "context_precision", "answer_f1")
@@ -70,7 +71,13 @@ class RagKind(Kind):
             if its_evaluators is evaluators and its_pipeline is pipeline:
                 return setup
         path = harness.settings.contexts
-        made = RagSetup(list(evaluators), pipeline, SavedContexts(path) if path is not None else None)
+        made = RagSetup(
+            list(evaluators),
+            pipeline,
+            SavedContexts(path) if path is not None else None,
+            plan=harness.plan,
+            max_tokens=harness.settings.max_tokens,
+        )
         known.append((evaluators, pipeline, made))
         return made
 

@@ -29,6 +29,7 @@ class ModelEvaluator(BaseEvaluator):
     """
 
     retries = 0
+    plannable = True
     #: The metric, its prompt's name, and the list in the answer with the verdict's key in each of its items.
     metric: str
     items_key = "statements"

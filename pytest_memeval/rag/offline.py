@@ -44,6 +44,8 @@ class PassageMatcher:
 
 
 class _Matching(BaseEvaluator):
+    plannable = True
+
     def __init__(
         self,
         threshold: float = MATCH_THRESHOLD,
@@ -110,6 +112,8 @@ class AnswerOverlap(BaseEvaluator):
     ``names`` are text metrics of :mod:`pytest_memeval.metrics.text.pairs`. ``None`` without a response or ground truth.
     """
 
+    plannable = True
+
     def __init__(self, names: Sequence[str] = ("exact_match", "f1", "rouge1", "rougeL"), **options: Any) -> None:
         from pytest_memeval.metrics.text.pairs import TEXT_METRICS, check_names
 
@@ -130,6 +134,7 @@ class AnswerOverlap(BaseEvaluator):
 class ContextLength(BaseEvaluator):
     """``context_passages`` and ``context_characters``: how much was retrieved. Both from 0, without an upper bound."""
 
+    plannable = True
     metrics = ("context_passages", "context_characters")
 
     async def evaluate_sample(self, sample: EvalSample) -> EvalResult:
@@ -152,6 +157,7 @@ class CitationCoverage(BaseEvaluator):
     response; coverage without a sentence that has a letter or digit, validity without a citation.
     """
 
+    plannable = True
     metrics = ("citation_coverage", "citation_validity")
 
     async def evaluate_sample(self, sample: EvalSample) -> EvalResult:
@@ -196,6 +202,8 @@ def _says_something(sentence: str) -> bool:
 
 class OfflineEvaluator(BaseEvaluator):
     """All of this module's evaluators in one: what a set is measured with where none is named."""
+
+    plannable = True
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

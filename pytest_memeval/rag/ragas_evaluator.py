@@ -84,6 +84,7 @@ class RagasEvaluator(BaseEvaluator):
                 raise ValueError(f"{name} must be at least 1, not {number}")
         super().__init__(max_concurrency=max_workers, **options)
         collections = import_ragas()
+        self.version: str = _version()
         self.llm = llm
         self.max_workers = max_workers
         self.batch_size = batch_size
@@ -132,6 +133,12 @@ class RagasEvaluator(BaseEvaluator):
         if self._places is None or self._places[0] is not loop:
             self._places = loop, asyncio.Semaphore(self.max_workers)
         return self._places[1]
+
+
+def _version() -> str:
+    import ragas
+
+    return str(ragas.__version__)
 
 
 _WITHOUT_EMBEDDINGS = tuple(name for name in DEFAULT_METRICS if name != "answer_relevancy")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.kinds import KindRun
-from pytest_memeval.metrics.sections import SectionRecord
+from pytest_memeval.metrics.sections import SECTION_KEYS, SectionRecord
 from pytest_memeval.rag.base import BaseEvaluator, EvalResult
 from pytest_memeval.rag.calls import calls_of_case
 from pytest_memeval.rag.contexts import SavedContexts
@@ -20,7 +21,10 @@ from pytest_memeval.rag.loading import RagCase
 from pytest_memeval.rag.pipeline import answered, can_overlap, name_of
 from pytest_memeval.rag.summary import finite
 from pytest_memeval.rag.types import EvalSample
-from pytest_memeval.results import CallRecord, CaseError, StageResult
+from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResult
+
+if TYPE_CHECKING:
+    from pytest_memeval.plan import Plan
 
 _METRIC_NAME = re.compile(r"[A-Za-z0-9_]+")
 
@@ -32,14 +36,22 @@ class RagSetup:
     evaluators: Sequence[BaseEvaluator]
     pipeline: Any = None
     saved: SavedContexts | None = None
+    #: Where the calls of a run are counted that only plans.
+    plan: Plan | None = None
+    max_tokens: int | None = None
     #: Evaluator or pipeline → its places, where it allows fewer at once than the run has cases in flight.
     places: dict[int, asyncio.Semaphore] = field(default_factory=dict)
 
-    def place_in(self, owner: object, size: int | None) -> AbstractAsyncContextManager[Any]:
-        """One of the places that an evaluator or pipeline has; ``size`` is ``None`` for one without a limit."""
-        if size is None:
-            return nullcontext()
-        return self.places.setdefault(id(owner), asyncio.Semaphore(max(1, size)))
+    def places_in(self, owner: object, size: int | None) -> asyncio.Semaphore | None:
+        """The places that an evaluator or pipeline has; ``None`` for one without a limit."""
+        return None if size is None else self.places.setdefault(id(owner), asyncio.Semaphore(max(1, size)))
+
+    @cached_property
+    def identity(self) -> tuple[str, ...] | None:
+        """The parts of every sample's resume key that are not the sample's own."""
+        from pytest_memeval.rag.identity import key_parts
+
+        return key_parts(self.evaluators, self.pipeline, self.max_tokens)
 
 
 class RagRun(KindRun):
@@ -53,34 +65,37 @@ class RagRun(KindRun):
         self._set_path = set_path
         self._calls: list[CallRecord] = []
         self.sample: EvalSample = case.sample
-        self._assertions: list[str] = []
-        self._has_assertions = False
+        #: Metric → what is said of it where it is false, else ``None``.
+        self._assertions: dict[str, str | None] = {}
 
     async def measure(self) -> None:
+        try:
+            contexts = self._saved_contexts()
+        except LookupError as error:
+            self.fail(CaseError("rag", "no_saved_contexts", str(error.args[0])))
+            return
+        if self._setup.plan is not None:
+            from pytest_memeval.rag.planning import plan_sample
+
+            await plan_sample(self._setup, self._setup.plan, self.sample, contexts)
+            return
         started = time.perf_counter()
         try:
             with calls_of_case(f"{self.label}/rag/", self._calls):
-                if await self._answer():
+                if await self._answer(contexts):
                     self._keep_sample()
                     await self._evaluate()
         finally:
             self.results["rag"] = StageResult(calls=tuple(self._calls), seconds=time.perf_counter() - started)
 
-    async def _answer(self) -> bool:
+    async def _answer(self, contexts: Sequence[str] | None) -> bool:
         """Fill in the response and the contexts; whether there is something to evaluate then."""
-        pipeline, saved = self._setup.pipeline, self._setup.saved
-        contexts: Sequence[str] | None = None
-        if saved is not None:
-            try:
-                contexts = saved.find(self._set_path, self.case.case_id, self.sample.query)
-            except LookupError as error:
-                self.fail(CaseError("rag", "no_saved_contexts", str(error.args[0])))
-                return False
-            if pipeline is None:
-                self.sample = replace(self.sample, context=contexts)
+        pipeline = self._setup.pipeline
+        if pipeline is None and contexts is not None:
+            self.sample = replace(self.sample, context=contexts)
         if pipeline is not None:
             try:
-                async with self._setup.place_in(pipeline, None if can_overlap(pipeline) else 1):
+                async with self.place(self._setup.places_in(pipeline, None if can_overlap(pipeline) else 1)):
                     self.sample = await answered(pipeline, self.sample, contexts)
             except Exception as error:
                 kind = kind_of_error(error)
@@ -94,6 +109,11 @@ class RagRun(KindRun):
             return False
         return True
 
+    def _saved_contexts(self) -> Sequence[str] | None:
+        """What is played back for the sample; ``None`` where nothing is. LookupError where it is missing."""
+        saved = self._setup.saved
+        return None if saved is None else saved.find(self._set_path, self.case.case_id, self.sample.query)
+
     def _keep_sample(self) -> None:
         self.outputs["rag"] = {
             "query": self.sample.query,
@@ -103,7 +123,7 @@ class RagRun(KindRun):
 
     async def _evaluate(self) -> None:
         async def one(evaluator: BaseEvaluator) -> EvalResult:
-            async with self._setup.place_in(evaluator, evaluator.own_concurrency):
+            async with self.place(self._setup.places_in(evaluator, evaluator.own_concurrency)):
                 return await evaluator.evaluate_checked(self.sample)
 
         async with asyncio.TaskGroup() as group:
@@ -122,14 +142,13 @@ class RagRun(KindRun):
             if result.feedback:
                 details.setdefault("feedback", {})[evaluator.name] = result.feedback
             for metric, score in result.scores.items():
-                if self._refused(metric, ratios, labels):
+                if self._refused(evaluator, metric, ratios, labels):
                     continue
                 if isinstance(score, str):
                     labels[metric] = {score: 1}
                     continue
-                if score is False:
-                    self._assertions.append(f"{metric} is false" + _because(result.feedback))
-                self._has_assertions = self._has_assertions or isinstance(score, bool)
+                if isinstance(score, bool):
+                    self._assertions[metric] = None if score else f"{metric} is false" + _because(result.feedback)
                 number = finite(score)
                 if number is not None:
                     ratios[metric] = (number, 1.0)
@@ -138,6 +157,8 @@ class RagRun(KindRun):
                 if result.scores.get(metric) is None:
                     self.errors.append(CaseError("rag", "unmeasured", f"{evaluator.name}: {metric}: {why}"))
                     self.statuses[f"rag.{metric}"] = "errored"
+        if self._assertions:
+            details["assertions"] = dict(self._assertions)
         self.sections["rag"] = SectionRecord(ratios=ratios, tables=labels, details=details)
         self.statuses["rag"] = "errored" if self.errors else "scored"
 
@@ -146,23 +167,45 @@ class RagRun(KindRun):
         for metric in evaluator.metrics:
             self.statuses[f"rag.{metric}"] = "errored"
 
-    def _refused(self, metric: str, ratios: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    def _refused(
+        self, evaluator: BaseEvaluator, metric: str, ratios: Mapping[str, Any], labels: Mapping[str, Any]
+    ) -> bool:
         if _METRIC_NAME.fullmatch(metric) is None:
             text = f"metric name {metric!r} has other characters than letters, digits and _"
+        elif metric in SECTION_KEYS or metric.startswith("_"):
+            text = f"metric name {metric!r} is taken: reports use it, or hide it, themselves; give it another"
         elif metric in ratios or metric in labels:
             text = f"two evaluators give the metric {metric!r}"
         else:
             return False
-        self.errors.append(CaseError("rag", "bad_metric", text))
+        self.errors.append(CaseError("rag", "bad_metric", f"{evaluator.name}: {text}"))
         return True
 
     def missed(self) -> list[str]:
         """The thresholds that do not hold, and the evaluators' assertions that are false."""
-        return [] if self.errors else [*super().missed(), *self._assertions]
+        said = (text for text in self._assertions.values() if text is not None)
+        return [] if self.errors else [*super().missed(), *said]
 
     @property
     def has_expectations(self) -> bool:
-        return self._has_assertions or super().has_expectations
+        return bool(self._assertions) or super().has_expectations
+
+    def resume_key(self) -> str:
+        parts = self._setup.identity
+        if parts is None:
+            return ""
+        from pytest_memeval.rag.identity import short
+
+        try:
+            contexts = self._saved_contexts()
+        except LookupError:
+            return ""
+        return ".".join((short(json.dumps([self.case.content_hash, contexts])), *parts))
+
+    def restore(self, record: CaseResult) -> None:
+        super().restore(record)
+        section = self.sections.get("rag")
+        self._assertions = dict(section.details.get("assertions", {})) if section is not None else {}
 
     def meta(self, set_path: str) -> Mapping[str, Any]:
         return run_meta(self._setup, set_path)

@@ -60,6 +60,11 @@ def summarize(name: str, results: Sequence[EvalResult], declared: Iterable[str] 
         for metric, summary in metrics.items()
         if summary.errors
     ]
+    said += [
+        f"{metric}: {numbers} of its scores are numbers and {sum(counts.values())} are labels; the labels are counted"
+        for metric, counts in labels.items()
+        if (numbers := sum(finite(result.scores.get(metric)) is not None for result in results))
+    ]
     return SummaryResult(
         dataset_name=name,
         sample_count=len(results),
