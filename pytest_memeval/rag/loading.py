@@ -52,31 +52,30 @@ class RagCase(KindCase):
 
 def recognizes(path: Path, head: bytes) -> bool:
     """Whether a JSON or JSONL file is of kind ``rag``: it says so, or its first row has the columns of a sample."""
+    text = head.decode("utf-8", "ignore")
     if path.suffix.lower() == ".json":
-        text = head.decode("utf-8", "ignore")
         if re.search(r'"kind"\s*:\s*"rag"', text):
             return True
         start = re.match(r'\s*(?:\[|\{\s*"(?:samples|data|cases)"\s*:\s*\[)\s*(?=\{)', text)
-        if start is None:
+        return start is not None and is_rag_row(_first_row(text[start.end() :]))
+    for line in text.split("\n")[:2]:
+        row = _first_row(line.lstrip())
+        if row.get("kind") == "rag" or is_rag_row(row):
+            return True
+        if "kind" in row:
             return False
-        try:
-            row, _ = json.JSONDecoder().raw_decode(text, start.end())
-        except ValueError:
-            # The first row does not end in the head: its keys are all that can be seen of it.
-            keys = set(re.findall(r'"(\w+)"\s*:', text[start.end() :]))
-            return is_rag_row(keys)
-        return isinstance(row, dict) and is_rag_row(row)
-    for line in head.split(b"\n")[:2]:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            if row.get("kind") == "rag" or is_rag_row(row):
-                return True
-            if "kind" in row:
-                return False
     return False
+
+
+def _first_row(text: str) -> dict[str, Any]:
+    """The object at the start of a text. Of one that does not end in it, its keys are all that can be seen."""
+    if not text.startswith("{"):
+        return {}
+    try:
+        row, _ = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        return dict.fromkeys(re.findall(r'"(\w+)"\s*:', text))
+    return row if isinstance(row, dict) else {}
 
 
 def load_rag_set(path: Path, *, cache_dir: Path | None = None) -> KindSet:

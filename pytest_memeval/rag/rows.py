@@ -52,17 +52,22 @@ FIELD_OF: Mapping[str, str] = {column: field for field, columns in COLUMNS.items
 CASE_KEYS: tuple[str, ...] = ("source", "difficulty", "tags", "timeout", "expect", "extra", "notes")
 #: Keys of distillation cases, which are no RAG samples whatever else they hold.
 _DISTILL_KEYS = ("conversation", "expected_l1", "expected_l15", "expected_l2", "expected_inject", "existing_memories")
+#: Columns that, beside a query, make a row a sample.
+_TELLING = frozenset(
+    {"response", *COLUMNS["contexts"], *COLUMNS["ground_truth"], *COLUMNS["reference_contexts"]} - {"target"}
+)
 #: Keys under which a passage's text stands where it is an object, as retrievers return them.
 _PASSAGE_KEYS = ("text", "content", "page_content", "passage", "document")
 
 
 def is_rag_row(keys: Mapping[str, Any] | set[str]) -> bool:
-    """Whether a row with these columns is a RAG sample: a query, and what was retrieved or answered under a name that
-    says so. (A bare ``question`` with an ``answer`` may be anything: such a file says ``kind: rag``.)"""
+    """Whether a row with these columns is a RAG sample: a query, and what was retrieved or answered, or should have
+    been, under a name that says so. (A bare ``question`` with an ``answer`` may be anything: such a file says
+    ``kind: rag``.)"""
     names = set(keys)
     if names.intersection(_DISTILL_KEYS) or not names.intersection(COLUMNS["query"]):
         return False
-    return bool(names.intersection(COLUMNS["contexts"]) or "response" in names)
+    return bool(names.intersection(_TELLING))
 
 
 @dataclass(frozen=True)

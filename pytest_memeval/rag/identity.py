@@ -1,0 +1,86 @@
+"""What a sample's scores depend on besides the sample: the parts of a resume key behind the first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_memeval import __version__
+from pytest_memeval.identity import identity_of
+from pytest_memeval.rag.base import BaseEvaluator
+from pytest_memeval.rag.calls import CaseChatModel
+
+#: What an evaluator holds that changes how its work is done, and no score.
+_NOT_SCORES = frozenset(
+    {
+        "llm",
+        "prompt",
+        "progress",
+        "max_concurrency",
+        "max_workers",
+        "batch_size",
+        "sample_timeout",
+        "retries",
+        "_places",
+    }
+)
+
+
+def short(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def key_parts(evaluators: Sequence[BaseEvaluator], pipeline: Any, max_tokens: int | None) -> tuple[str, ...] | None:
+    """A short hash for each of labels and templates (none here), prompts, engine, model, options, version; ``None``
+    where nobody can tell an evaluator, a model or the pipeline from another."""
+    known = [_evaluator(evaluator) for evaluator in evaluators]
+    models = [_model(getattr(evaluator, "llm", None)) for evaluator in evaluators]
+    system = "recorded answers" if pipeline is None else identity_of(pipeline)
+    if system is None or None in known or None in models:
+        return None
+    prompts = [getattr(getattr(evaluator, "prompt", None), "sha256", None) for evaluator in evaluators]
+    parts: Iterable[Any] = ("", prompts, system, [models, max_tokens], known, __version__)
+    return tuple(short(json.dumps(part, sort_keys=True)) for part in parts)
+
+
+def _is_ours(thing: object) -> bool:
+    return type(thing).__module__.startswith("pytest_memeval.")
+
+
+def _evaluator(evaluator: BaseEvaluator) -> list[Any] | None:
+    own = _is_ours(evaluator)
+    identity = f"{type(evaluator).__module__}:{type(evaluator).__qualname__}" if own else identity_of(evaluator)
+    return None if identity is None else [identity, list(evaluator.metrics), _state(vars(evaluator))]
+
+
+def _state(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that a text can tell of; objects of the package by theirs, others by their class."""
+    return {name: _told(value) for name, value in sorted(values.items()) if name not in _NOT_SCORES}
+
+
+def _told(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, list | tuple):
+        return [_told(one) for one in value]
+    kind = f"{type(value).__module__}:{type(value).__qualname__}"
+    if isinstance(value, BaseEvaluator) or _is_ours(value):
+        return [kind, _state(vars(value)) if hasattr(value, "__dict__") else None]
+    return kind
+
+
+def _model(llm: Any) -> list[Any] | None:
+    """What is asked: name, model, endpoint; the answers of a recorded one; the source of a project's own."""
+    if llm is None:
+        return []
+    asked = llm.inner if isinstance(llm, CaseChatModel) else llm
+    described = [str(getattr(asked, name, None)) for name in ("name", "model", "endpoint")]
+    if not _is_ours(asked):
+        identity = identity_of(asked)
+        return None if identity is None else [identity, *described]
+    path = getattr(asked, "path", None)
+    answers = hashlib.sha256(path.read_bytes()).hexdigest() if isinstance(path, Path) else None
+    return [answers, *described]
