@@ -146,8 +146,8 @@ class KindItem(pytest.Function):
         run = self._run({name: self.funcargs[name] for name in self.kind.fixtures})
         self.stash[RUN] = run  # type: ignore[misc]  # read by those who treat all runs alike
         run.finish()
-        if self.kind_file.harness.plan is not None:
-            self.kind_file.harness.plan.take_case(run.errors)
+        if (plan := setup_of(self).plan) is not None:
+            plan.take_case(run.errors)
         said = self.stash.get(SAID, None)
         if said is not None:
             said.repeat()

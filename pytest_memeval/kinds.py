@@ -26,14 +26,14 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.custom_metrics import SECTION, CaseMetrics, CustomMetric, registered
 from pytest_memeval.results import CallRecord, CaseError, CaseResult, SetInfo, StageResult, StageStatus
+from pytest_memeval.time_limit import GRACE, TimeLimit
 
 if TYPE_CHECKING:
     from pytest_memeval.documents.problems import Problem
@@ -188,14 +188,11 @@ class KindRun(ABC):
         #: Thresholds that every case has by default; they hold only where the case has the metric.
         self.default_expect: tuple[Threshold, ...] = ()
         self.time_limit = case.timeout if case.timeout is not None else timeout
+        self.limit = TimeLimit(self.time_limit)
         self._loop = loop
         self._passing: tuple[type[BaseException], ...] = (KeyboardInterrupt, *passing)
         self._lock: asyncio.Lock | None = None
         self._done = False
-        #: The time limit while it runs, and how many parts of the work wait for a place.
-        self._scope: asyncio.Timeout | None = None
-        self._queued = 0
-        self._time_left = 0.0
 
     @abstractmethod
     async def measure(self) -> None:
@@ -233,10 +230,8 @@ class KindRun(ABC):
     async def _work(self) -> None:
         started = time.perf_counter()
         try:
-            if self.time_limit is None:
-                await self._measure_all()
-            else:
-                await self._within(self.time_limit)
+            if not await self.limit.keep(self._measure_all):
+                self.over_time(self.time_limit or 0.0)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -269,50 +264,6 @@ class KindRun(ABC):
         if self.custom.section is not None:
             self.sections = {**self.sections, SECTION: self.custom.section}
 
-    async def _within(self, limit: float) -> None:
-        try:
-            async with asyncio.timeout(limit) as scope:
-                self._scope = scope
-                await self._measure_all()
-        except TimeoutError:
-            if not scope.expired():
-                raise
-            self.over_time(limit)
-        finally:
-            self._scope = None
-
-    @asynccontextmanager
-    async def place(self, places: asyncio.Semaphore | None) -> AsyncIterator[None]:
-        """Hold one of the places for the time of a block. The case's time limit stands still while the case waits for
-        one, since others hold it."""
-        if places is None:
-            yield
-            return
-        if places.locked():
-            await self._wait_for(places)
-        else:
-            await places.acquire()
-        try:
-            yield
-        finally:
-            places.release()
-
-    async def _wait_for(self, places: asyncio.Semaphore) -> None:
-        scope, loop = self._scope, asyncio.get_running_loop()
-        if scope is None:
-            await places.acquire()
-            return
-        if not self._queued and (when := scope.when()) is not None:
-            self._time_left = when - loop.time()
-            scope.reschedule(None)
-        self._queued += 1
-        try:
-            await places.acquire()
-        finally:
-            self._queued -= 1
-            if not self._queued and not scope.expired():
-                scope.reschedule(loop.time() + self._time_left)
-
     def _broken(self, error: BaseException) -> None:
         from pytest_memeval.failures import case_error
 
@@ -325,22 +276,14 @@ class KindRun(ABC):
         started = time.perf_counter()
         try:
             # Work that awaits ends by its own limit; the grace is for what holds the loop without awaiting.
-            limit = None if self.time_limit is None else self.time_limit + 1.0
-            self._loop.run(self.work_ahead(), timeout=limit, still_in_time=self._still_in_time)
+            limit = None if self.time_limit is None else self.time_limit + GRACE
+            self._loop.run(self.work_ahead(), timeout=limit, still_in_time=self.limit.still_runs)
         except LoopBlocked:
             self._done = True
             self.over_time(self.time_limit or 0.0)
         finally:
             self.waited += time.perf_counter() - started
         self.complete()
-
-    def _still_in_time(self) -> bool:
-        """Whether the time limit is not over, since it stood still for a while."""
-        scope = self._scope
-        if scope is None:
-            return False
-        until = scope.when()
-        return until is None or until > time.monotonic() - 1.0
 
     # -- going on with an earlier run ----------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class RagRun(KindRun):
             self.sample = replace(self.sample, context=contexts)
         if pipeline is not None:
             try:
-                async with self.place(self._setup.places_in(pipeline, None if can_overlap(pipeline) else 1)):
+                async with self.limit.place(self._setup.places_in(pipeline, None if can_overlap(pipeline) else 1)):
                     self.sample = await answered(pipeline, self.sample, contexts)
             except Exception as error:
                 kind = kind_of_error(error)
@@ -123,7 +123,7 @@ class RagRun(KindRun):
 
     async def _evaluate(self) -> None:
         async def one(evaluator: BaseEvaluator) -> EvalResult:
-            async with self.place(self._setup.places_in(evaluator, evaluator.own_concurrency)):
+            async with self.limit.place(self._setup.places_in(evaluator, evaluator.own_concurrency)):
                 return await evaluator.evaluate_checked(self.sample)
 
         async with asyncio.TaskGroup() as group:
