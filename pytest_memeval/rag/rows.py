@@ -57,7 +57,7 @@ _TELLING = frozenset(
     {"response", *COLUMNS["contexts"], *COLUMNS["ground_truth"], *COLUMNS["reference_contexts"]} - {"target"}
 )
 #: Keys under which a passage's text stands where it is an object, as retrievers return them.
-_PASSAGE_KEYS = ("text", "content", "page_content", "passage", "document")
+PASSAGE_KEYS = ("text", "content", "page_content", "passage", "document")
 
 
 def is_rag_row(keys: Mapping[str, Any] | set[str]) -> bool:
@@ -170,11 +170,11 @@ class RowReader:
                 self._unusable(node, f"a passage of {field!r} is null")
             return node.text
         if node.is_mapping:
-            for key in _PASSAGE_KEYS:
+            for key in PASSAGE_KEYS:
                 inner = node.get(key)
                 if inner is not None and inner.is_scalar:
                     return inner.text
-        wanted = f"text, or an object with one of {', '.join(_PASSAGE_KEYS)}"
+        wanted = f"text, or an object with one of {', '.join(PASSAGE_KEYS)}"
         self._wrong(node, f"a passage of {field!r} is {wanted}, not {node.describe()}")
         return ""
 

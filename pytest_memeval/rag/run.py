@@ -39,12 +39,16 @@ class RagSetup:
     #: Where the calls of a run are counted that only plans.
     plan: Plan | None = None
     max_tokens: int | None = None
-    #: Evaluator or pipeline → its places, where it allows fewer at once than the run has cases in flight.
-    places: dict[int, asyncio.Semaphore] = field(default_factory=dict)
+    _places: dict[int, asyncio.Semaphore | None] = field(default_factory=dict)
 
-    def places_in(self, owner: object, size: int | None) -> asyncio.Semaphore | None:
-        """The places that an evaluator or pipeline has; ``None`` for one without a limit."""
-        return None if size is None else self.places.setdefault(id(owner), asyncio.Semaphore(max(1, size)))
+    def places_in(self, owner: object) -> asyncio.Semaphore | None:
+        """The places that an evaluator or the pipeline has, shared by all samples; ``None`` for one without a limit of
+        its own, which is in the run's cases in flight alone."""
+        if id(owner) not in self._places:
+            one_by_one = None if can_overlap(owner) else 1
+            size = owner.own_concurrency if isinstance(owner, BaseEvaluator) else one_by_one
+            self._places[id(owner)] = None if size is None else asyncio.Semaphore(max(1, size))
+        return self._places[id(owner)]
 
     @cached_property
     def identity(self) -> tuple[str, ...] | None:
@@ -95,7 +99,7 @@ class RagRun(KindRun):
             self.sample = replace(self.sample, context=contexts)
         if pipeline is not None:
             try:
-                async with self.limit.place(self._setup.places_in(pipeline, None if can_overlap(pipeline) else 1)):
+                async with self.limit.place(self._setup.places_in(pipeline)):
                     self.sample = await answered(pipeline, self.sample, contexts)
             except Exception as error:
                 kind = kind_of_error(error)
@@ -123,7 +127,7 @@ class RagRun(KindRun):
 
     async def _evaluate(self) -> None:
         async def one(evaluator: BaseEvaluator) -> EvalResult:
-            async with self.limit.place(self._setup.places_in(evaluator, evaluator.own_concurrency)):
+            async with self.limit.place(self._setup.places_in(evaluator)):
                 return await evaluator.evaluate_checked(self.sample)
 
         async with asyncio.TaskGroup() as group:
