@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
@@ -285,7 +286,17 @@ def test_generated_tables_hold_what_they_are_made_from() -> None:
     assert "| `case_id` |" in cases
 
 
-def test_example_workflow_is_valid_yaml_and_uses_real_options() -> None:
-    workflow = yaml.safe_load((DOCS / "examples" / "memeval-gate.yml").read_text(encoding="utf-8"))
-    commands = " ".join(step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"])
+def commands_of(workflow: dict[str, Any]) -> Iterator[str]:
+    """The commands of a GitHub workflow's steps, or of a GitLab file's jobs."""
+    for job in workflow["jobs"].values() if "jobs" in workflow else workflow.values():
+        yield from (step.get("run", "") for step in job.get("steps", ()))
+        for part in ("before_script", "script", "after_script"):
+            yield from job.get(part, ())
+
+
+@pytest.mark.parametrize("name", ["memeval-gate.yml", "memeval-gate.gitlab-ci.yml"])
+def test_example_workflow_is_valid_yaml_and_uses_real_options(name: str) -> None:
+    commands = " ".join(commands_of(yaml.safe_load((DOCS / "examples" / name).read_text(encoding="utf-8"))))
+    assert "memeval show memeval-report --html memeval-report/report.html" in commands
+    assert set(re.findall(r"--memeval-[a-z-]+", commands)) <= {option.option for option in OPTIONS}
     assert "--memeval-predictions" in commands

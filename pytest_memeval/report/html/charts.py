@@ -33,8 +33,8 @@ def charts(
     return element(
         "div",
         *(
-            element("section", element("h2", title), part, class_="chart")
-            for title, part in parts
+            element("section", element("h2", title), part, class_="chart" if at else "chart wide")
+            for at, (title, part) in enumerate(parts)
             if part is not None
         ),
         class_="charts",

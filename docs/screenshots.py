@@ -1,0 +1,63 @@
+"""Takes the pictures of ``docs/images``: ``python docs/screenshots.py`` (needs selenium, Chromium and its driver).
+
+The shipped case set is run as the README runs it, and its page is photographed: the summary, the pictures, a case.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+IMAGES = Path(__file__).parent / "images"
+CASE = "eval-026"
+WIDTH, HEIGHT = 1200, 1000
+
+
+def main() -> int:
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder)
+        command = ("-m", "pytest", "-q", "cases/v001.yaml", "--memeval-no-history", "--memeval-output", str(run))
+        subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
+        page = run / "run.html"
+        subprocess.run([sys.executable, "-m", "pytest_memeval", "show", str(run), "--html", str(page)], check=True)
+        driver = browser()
+        try:
+            take(driver, page.as_uri(), "summary.png")
+            take(driver, page.as_uri(), "funnel.png", to=".charts")
+            driver.get("about:blank")
+            take(driver, f"{page.as_uri()}#case={CASE}", "case.png", to=".detail h3:nth-of-type(2)")
+        finally:
+            driver.quit()
+    return 0
+
+
+def browser() -> Any:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(argument)
+    options.add_argument(f"--window-size={WIDTH},{HEIGHT}")
+    options.binary_location = shutil.which("chromium") or ""
+    return webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+
+
+def take(driver: Any, address: str, name: str, to: str | None = None) -> None:
+    """A picture of what the window shows, scrolled to the element ``to``."""
+    driver.get(address)
+    driver.execute_script("document.body.dataset.theme = 'light'")
+    if to is not None:
+        driver.execute_script("document.querySelector(arguments[0]).scrollIntoView()", to)
+    driver.save_screenshot(str(IMAGES / name))
+    print(f"{name}: {(IMAGES / name).stat().st_size // 1024} KiB")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
