@@ -195,3 +195,32 @@ def test_other_kinds_of_case_are_shown_as_they_are():
     assert case["metric"] == "rag.faithfulness"
     assert case["outputs"] == {"rag": {"answer": "Paris"}}
     assert case["details"]["rag"] == {"why": "because"}
+
+
+# -- colours
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (one / 12.92 if one <= 0.03928 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_texts_can_be_read_on_their_grounds_light_and_dark():
+    themes = [
+        dict(re.findall(r"--([\w-]+): (#\w{6})", block))
+        for block in re.findall(r"\{([^{}]*--bar-idle:[^{}]*)\}", asset("page.css"))
+    ]
+    assert len(themes) == 3
+    on = {
+        "paper": ("ink", "faint", "link", "good", "bad", "warn"),
+        "soft": ("ink", "faint", "link"),
+        "mark": ("ink", "faint"),
+    }
+    on |= {f"{kind}-bg": ("ink", kind) for kind in ("good", "bad", "warn")}
+    for theme in themes:
+        for ground, inks in on.items():
+            for ink in inks:
+                dark, light = sorted((luminance(theme[ground]), luminance(theme[ink])))
+                assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, ground, theme)
+    assert themes[1] == themes[2]
