@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.batch import BatchRequests
     from pytest_memeval.llm.cache import AnswerCache
     from pytest_memeval.llm.cost import PriceTable
+    from pytest_memeval.llm.learnt import KnownServers, ServerManners
     from pytest_memeval.llm.protocol import ChatModel
     from pytest_memeval.llm.proxy_server import RunningProxy
     from pytest_memeval.llm.rate import RateLimiter
@@ -63,6 +64,7 @@ class Harness:
         self._cache: AnswerCache | None = None
         self._breakers: dict[str, CircuitBreaker] = {}
         self._limiters: dict[str, RateLimiter] = {}
+        self._servers: KnownServers | None = None
         self._proxy: RunningProxy | None = None
         self._prices: PriceTable | None = None
         self._plan: Plan | None = None
@@ -197,6 +199,7 @@ class Harness:
                 limiter=self._limiter(role) if openai else None,
                 breaker=self._breaker(role) if openai else None,
                 policy=settings.retry_policy() if openai else None,
+                manners=self.servers.of(settings.model_settings(role)) if openai else None,
             )
         except ModelSetupError as error:
             raise SettingsError(str(error)) from None
@@ -251,6 +254,16 @@ class Harness:
         if role not in self._breakers:
             self._breakers[role] = CircuitBreaker()
         return self._breakers[role]
+
+    @property
+    def servers(self) -> KnownServers:
+        """What is known of how servers want to be asked. Variants, and a judge that is the model itself, share it."""
+        with self._lock:
+            if self._servers is None:
+                from pytest_memeval.llm.learnt import KnownServers
+
+                self._servers = KnownServers()
+            return self._servers
 
     @property
     def plan(self) -> Plan | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import CaseSet
     from pytest_memeval.llm.cache import AnswerCache
+    from pytest_memeval.llm.learnt import KnownServers
     from pytest_memeval.llm.protocol import ChatModel
     from pytest_memeval.llm.proxy_server import RunningProxy
     from pytest_memeval.resuming import Resumer
@@ -68,6 +69,10 @@ class VariantHarness(Harness):
         if self._llm is None:
             self._llm = super().build_llm()
         return self._llm
+
+    @property
+    def servers(self) -> KnownServers:
+        return self._base.servers
 
     def answer_cache(self) -> AnswerCache:
         return self._base.answer_cache()

@@ -9,6 +9,7 @@ from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.llm.batch import BatchRequests
 from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.cached_model import CachedChatModel, check_mode
+from pytest_memeval.llm.learnt import ServerManners
 from pytest_memeval.llm.protocol import ChatModel
 from pytest_memeval.llm.rate import RateLimiter
 from pytest_memeval.llm.retry import CircuitBreaker, RetryPolicy
@@ -33,6 +34,7 @@ def build_chat_model(
     limiter: RateLimiter | None = None,
     breaker: CircuitBreaker | None = None,
     policy: RetryPolicy | None = None,
+    manners: ServerManners | None = None,
 ) -> ChatModel:
     """The chat model ``name``: ``recorded`` (needs ``recorded``), ``embedded``, or ``openai`` (needs ``settings``).
 
@@ -65,7 +67,7 @@ def build_chat_model(
         raise ModelSetupError(problem)
     from pytest_memeval.llm.openai_client import OpenAIChatModel
 
-    model = OpenAIChatModel(settings, policy=policy, limiter=limiter, breaker=breaker)
+    model = OpenAIChatModel(settings, policy=policy, limiter=limiter, breaker=breaker, manners=manners)
     if cache is None or cache_mode == "off":
         if cache_mode in ("replay", "batch"):
             raise ModelSetupError(f"cache mode {cache_mode!r} needs a cache")

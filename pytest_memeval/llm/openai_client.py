@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pytest_memeval.llm.connection import Attempts, ServerConnection
-from pytest_memeval.llm.faults import Fault, rejected_parameter
+from pytest_memeval.llm.learnt import ServerManners
 from pytest_memeval.llm.protocol import ChatReply, ModelQuota, ModelRejected
 from pytest_memeval.llm.rate import RateLimiter, estimate_tokens
 from pytest_memeval.llm.redaction import redact_known
@@ -68,39 +65,13 @@ class _Client:
         return f"{type(self).__name__}(model={self.model!r}, endpoint={self.endpoint!r})"
 
 
-class _FirstCall:
-    """Lets the first call be over, or :attr:`patience` seconds pass, before the others start; once only."""
-
-    patience = 10.0
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._over: concurrent.futures.Future[None] | None = None
-        self._leader: object = None
-
-    async def __aenter__(self) -> None:
-        with self._lock:
-            leads = self._over is None
-            if self._over is None:
-                self._over, self._leader = concurrent.futures.Future(), asyncio.current_task()
-            over = self._over
-        if not leads and not over.done():
-            # Waiting as such cancels nothing: a caller that gives up takes only itself away.
-            await asyncio.wait([asyncio.wrap_future(over)], timeout=self.patience)
-
-    async def __aexit__(self, *exc: object) -> None:
-        over = self._over
-        if over is not None and not over.done() and asyncio.current_task() is self._leader:
-            over.set_result(None)
-
-
 class OpenAIChatModel(_Client, SyncCompletion):
     """A chat model on a server with a chat completions endpoint.
 
     Which parameters the server takes (the token cap's name, temperature, JSON by schema or at all) is learnt from the
-    first request that it rejects for one of them. ``ChatReply.attempts`` counts all requests sent for a reply, and
-    ``latency`` is the time of the one that was answered, without waits. Usable from several event loops, one after
-    another or at once; ``complete_sync`` is for code without one.
+    first request that it rejects for one of them, once for all models that share ``manners``. ``ChatReply.attempts``
+    counts all requests sent for a reply, and ``latency`` is the time of the one that was answered, without waits.
+    Usable from several event loops, one after another or at once; ``complete_sync`` is for code without one.
     """
 
     def __init__(
@@ -110,10 +81,15 @@ class OpenAIChatModel(_Client, SyncCompletion):
         policy: RetryPolicy | None = None,
         limiter: RateLimiter | None = None,
         breaker: CircuitBreaker | None = None,
+        manners: ServerManners | None = None,
     ) -> None:
         super().__init__(settings, policy=policy, limiter=limiter, breaker=breaker)
-        self.accepted = Accepted()
-        self._first = _FirstCall()
+        self._manners = manners or ServerManners()
+
+    @property
+    def accepted(self) -> Accepted:
+        """How the server wants to be asked, as far as is known."""
+        return self._manners.accepted
 
     @property
     def default_max_tokens(self) -> int | None:
@@ -158,10 +134,9 @@ class OpenAIChatModel(_Client, SyncCompletion):
                 latency=attempts.latency,
             )
 
-        # Calls that start together would each learn from a rejection of their own what the server takes.
-        async with self._first:
+        async with self._manners.first_call(formatted=response_format is not None, capped=cap is not None):
             reply = await self._connection.call(
-                "chat", body, read, adapt=self._adapt, input_tokens=estimate_tokens(messages)
+                "chat", body, read, adapt=self._manners.adapt, input_tokens=estimate_tokens(messages)
             )
         # A server may echo what it was sent; its own key must get no further.
         secrets = self.settings.secrets
@@ -170,16 +145,6 @@ class OpenAIChatModel(_Client, SyncCompletion):
             text=redact_known(reply.text, secrets),
             model=None if reply.model is None else redact_known(reply.model, secrets),
         )
-
-    def _adapt(self, fault: Fault, sent: Mapping[str, Any]) -> bool:
-        parameter = rejected_parameter(fault, sent)
-        if parameter is None:
-            return False
-        following = self.accepted.without(parameter, sent)
-        if following is None:
-            return False
-        self.accepted = following
-        return True
 
 
 class OpenAIEmbedder(_Client):

@@ -500,9 +500,9 @@ def test_calls_that_start_together_learn_from_one_rejection(chat_server: ChatSer
 def test_a_first_call_that_hangs_holds_the_others_up_for_a_while_only(
     chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytest_memeval.llm import openai_client
+    from pytest_memeval.llm import learnt
 
-    monkeypatch.setattr(openai_client._FirstCall, "patience", 0.1)
+    monkeypatch.setattr(learnt._FirstCall, "patience", 0.1)
     chat_server.then(fake.hang())
     model = OpenAIChatModel(ModelSettings(model="m", base_url=chat_server.base_url))
 
