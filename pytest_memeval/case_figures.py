@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
     from pytest_memeval.llm.proxy_calls import CaseLine
     from pytest_memeval.metrics.sections import SectionRecord
+    from pytest_memeval.results import CallRecord
 
 
 @cache
@@ -42,9 +43,15 @@ def call_properties(run: CaseRun | KindRun, line: CaseLine | None, harness: Harn
         return
     from pytest_memeval.llm.cost import price_of_call
     from pytest_memeval.report.entries import usage_of
+    from pytest_memeval.run_notes import is_judging
 
-    model = harness.settings.model
-    usage = usage_of(replace(call, cost=price_of_call(call, harness.prices, model)) for call in calls)
+    settings = harness.settings
+
+    def cost(call: CallRecord) -> float | None:
+        asked = (settings.judge_model if is_judging(call) else None) or settings.model
+        return price_of_call(call, harness.prices, asked)
+
+    usage = usage_of(replace(call, cost=cost(call)) for call in calls)
     for name in ("calls", "input_tokens", "output_tokens", "cost_usd"):
         if usage[name] is not None:
             yield f"memeval.usage.{name}", usage[name]

@@ -139,8 +139,9 @@ def _export(arguments: argparse.Namespace) -> int:
     from pytest_memeval.llm.export import export_jsonl
 
     with _opened(arguments) as cache:
-        number = export_jsonl(cache, arguments.file, model=arguments.model, stage=arguments.stage)
-    _say(f"{_count(number, 'answer')} written to {arguments.file}")
+        answers, vectors = export_jsonl(cache, arguments.file, model=arguments.model, stage=arguments.stage)
+    also = f" and {_count(vectors, 'embedding')}" if vectors else ""
+    _say(f"{_count(answers, 'answer')}{also} written to {arguments.file}")
     return 0
 
 
@@ -157,7 +158,8 @@ def _import(arguments: argparse.Namespace) -> int:
             skipped += len(result.skipped)
             present = f", {result.present} known already" if result.present else ""
             left_out = f", {len(result.skipped)} skipped" if result.skipped else ""
-            _say(f"{file}: {_count(result.added, 'answer')} added{present}{left_out}")
+            vectors = f", {_count(result.embeddings, 'embedding')} added" if result.embeddings else ""
+            _say(f"{file}: {_count(result.added, 'answer')} added{present}{left_out}{vectors}")
         waiting = len(cache.pending_keys())
         if waiting:
             _say(f"{_count(waiting, 'request')} still waiting for an answer: {requests.path}")

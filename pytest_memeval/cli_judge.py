@@ -87,7 +87,12 @@ def _judge(arguments: argparse.Namespace) -> ChatJudge:
     url = arguments.base_url or _ini("memeval_judge_base_url") or _ini("memeval_base_url") or DEFAULT_BASE_URL
     prompts = arguments.prompts or _ini_path("memeval_prompts")
     try:
-        settings = ModelSettings(model=arguments.model or _ini("memeval_judge_model"), base_url=url, role="judge")
+        settings = ModelSettings(
+            model=arguments.model or _ini("memeval_judge_model"),
+            base_url=url,
+            role="judge",
+            endpoint_name=_endpoint(url),
+        )
         if settings.model is None:
             raise SettingsError("memeval judge-check: name the judge with --model (or ini memeval_judge_model)")
         model = build_chat_model(
@@ -102,6 +107,12 @@ def _judge(arguments: argparse.Namespace) -> ChatJudge:
     except (ModelSetupError, ValueError) as error:
         raise SettingsError(str(error)) from None
     return ChatJudge(model, prompts=load_prompts(prompts).resolve(None, JUDGE_STAGES))
+
+
+def _endpoint(url: str) -> str | None:
+    """The name under which runs keep this judge's answers, where they have one for it."""
+    shared = url == (_ini("memeval_base_url") or url) and _ini("memeval_judge_base_url") in (None, url)
+    return _ini("memeval_judge_endpoint") or (_ini("memeval_endpoint") if shared else None)
 
 
 def _ini(name: str) -> str | None:

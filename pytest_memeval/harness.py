@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.batch import BatchRequests
     from pytest_memeval.llm.cache import AnswerCache
     from pytest_memeval.llm.cost import PriceTable
-    from pytest_memeval.llm.learnt import KnownServers, ServerManners
+    from pytest_memeval.llm.learnt import KnownServers
     from pytest_memeval.llm.protocol import ChatModel
     from pytest_memeval.llm.proxy_server import RunningProxy
     from pytest_memeval.llm.rate import RateLimiter

@@ -78,6 +78,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("endpoint", "name of the server in cache and reports (default: its address)", metavar="NAME"),
     Option("judge-model", "name of the model that judges answers", metavar="NAME"),
     Option("judge-base-url", "address of the judge's server (default: the model's)", metavar="URL"),
+    Option("judge-endpoint", "name of the judge's server in cache and reports (default: its address)", metavar="NAME"),
     Option(
         "judge-controls",
         "known-right and known-wrong answers, N of each, that the judge of a run with questions is checked with",
@@ -125,6 +126,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("embedding-model", "name of the embedding model", metavar="NAME"),
     Option("embedding-base-url", "address of the embeddings server (default: the model's)", metavar="URL"),
+    Option("embedding-endpoint", "name of the embeddings server in cache (default: its address)", metavar="NAME"),
     Option(
         "search-params",
         "parameters of search, such as top_k=20,rrf_k=60,bm25_weight=0.5,bm25_k1=1.2,bm25_b=0.75",

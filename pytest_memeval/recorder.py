@@ -125,9 +125,12 @@ class Recorder:
 
     def _price(self, call: CallRecord, asked: str | None) -> float | None:
         from pytest_memeval.llm.cost import load_prices, price_of_call
+        from pytest_memeval.run_notes import is_judging
 
         if self._prices is None:
             self._prices = load_prices(self.settings.prices)
+        if is_judging(call):
+            asked = self.settings.judge_model or asked
         return price_of_call(call, self._prices, asked)
 
     def cost_of_requests(self, calls: Iterable[CallRecord], asked: str | None = None) -> float:

@@ -164,7 +164,7 @@ class Settings:
             return ModelSettings(
                 model=self.embedding_model,
                 base_url=self.embedding_base_url or self.base_url or DEFAULT_BASE_URL,
-                endpoint_name=None if own_server else self.endpoint,
+                endpoint_name=self.embedding_endpoint or (None if own_server else self.endpoint),
                 read_timeout=self.request_timeout,
                 max_attempts=self.max_attempts,
             )
@@ -207,7 +207,7 @@ class Settings:
                 model=self.judge_model if judge else self.model,
                 base_url=url,
                 role=role,
-                endpoint_name=None if own_server else self.endpoint,
+                endpoint_name=(self.judge_endpoint if judge else None) or (None if own_server else self.endpoint),
                 max_tokens=self.max_tokens,
                 read_timeout=self.request_timeout,
                 max_attempts=self.max_attempts,
@@ -233,13 +233,17 @@ class Settings:
                 raise SettingsError(f"{self.where('embedder')} openai: {problem}")
         if self.llm_name == "recorded" and self.recorded is None:
             raise SettingsError("--memeval-llm recorded needs a file of answers: name it with memeval_recorded")
-        if self.max_cost is not None and self.llm_name == "openai":
+        asked = [self.model] if self.llm_name == "openai" else []
+        asked += [self.judge_model] if self.judge_model is not None else []
+        if self.max_cost is not None and asked:
             from pytest_memeval.llm.cost import load_prices
 
-            if load_prices(self.prices).find(self.model) is None:
-                raise SettingsError(
-                    f"--memeval-max-cost: the price of model {self.model!r} is not known; add it with --memeval-prices"
-                )
+            prices = load_prices(self.prices)
+            for name in asked:
+                if prices.find(name) is None:
+                    raise SettingsError(
+                        f"--memeval-max-cost: the price of model {name!r} is not known; add it with --memeval-prices"
+                    )
 
     def check_questions(self) -> None:
         """Raise SettingsError for options of question answering that cannot be used."""

@@ -73,7 +73,7 @@ def test_prune_without_a_condition_removes_nothing(folder: Path, capsys: pytest.
 
 def test_export_and_import_go_round(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("export", tmp_path / "all.jsonl", "--cache-dir", folder) == 0
-    assert "3 answers written" in capsys.readouterr().out
+    assert "3 answers and 1 embedding written" in capsys.readouterr().out
     assert run("export", tmp_path / "other.jsonl", "--cache-dir", folder, "--model", "other") == 0
     assert len((tmp_path / "other.jsonl").read_text(encoding="utf-8").splitlines()) == 2
     target = tmp_path / "new"

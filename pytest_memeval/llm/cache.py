@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import sqlite3
 from array import array
@@ -13,9 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_memeval.llm.cache_entry import CacheEntry, ChatRequest, canonical_json
+from pytest_memeval.llm.cache_entry import CacheEntry, ChatRequest
 from pytest_memeval.llm.cache_file import CacheError, CacheFile
 from pytest_memeval.llm.protocol import Usage
+from pytest_memeval.llm.vectors import VectorEntry, is_vector, vector_key
 
 CACHE_FILE_NAME = "answers.sqlite"
 
@@ -135,7 +135,7 @@ class AnswerCache:
         """The vectors held for ``texts``, by text."""
         found: dict[str, list[float]] = {}
         for text in dict.fromkeys(texts):
-            rows = self._file.read("SELECT vector FROM embeddings WHERE key = ?", (_vector_key(endpoint, model, text),))
+            rows = self._file.read("SELECT vector FROM embeddings WHERE key = ?", (vector_key(endpoint, model, text),))
             if rows:
                 found[text] = list(array("d", rows[0][0]))
         return found
@@ -143,21 +143,46 @@ class AnswerCache:
     def put_vectors(self, endpoint: str, model: str, vectors: dict[str, list[float]], *, replace: bool = False) -> None:
         """Store vectors by text. Raises :class:`DimensionMismatch` if they do not all have the dimension of those that
         the cache holds of this model."""
-        dimensions = {len(vector) for vector in vectors.values()}
-        held = self.dimension(endpoint, model)
-        if held is not None and not replace:
-            dimensions.add(held)
-        if len(dimensions) > 1:
-            raise DimensionMismatch(
-                f"{model} on {endpoint} gave vectors of {sorted(dimensions)} dimensions, where one model has one"
-                " (was the model behind the name changed? refresh or prune the cache)"
-            )
+        now = _now()
+        self.put_vector_entries(
+            [
+                VectorEntry(vector_key(endpoint, model, text), endpoint, model, tuple(vector), now)
+                for text, vector in vectors.items()
+            ],
+            replace=replace,
+        )
+
+    def put_vector_entries(self, entries: Sequence[VectorEntry], *, replace: bool = False) -> int:
+        """Store recorded vectors in one transaction; how many changed. Raises as :meth:`put_vectors` does, and stores
+        none then."""
+        dimensions: dict[tuple[str, str], set[int]] = {}
+        for entry in entries:
+            if not is_vector(list(entry.vector)):
+                raise CacheError(f"{entry.model} on {entry.endpoint} gave a vector that is no list of finite numbers")
+            dimensions.setdefault((entry.endpoint, entry.model), set()).add(len(entry.vector))
+        for (endpoint, model), seen in dimensions.items():
+            held = self.dimension(endpoint, model)
+            if held is not None and not replace:
+                seen.add(held)
+            if len(seen) > 1:
+                raise DimensionMismatch(
+                    f"{model} on {endpoint} gave vectors of {sorted(seen)} dimensions, where one model has one"
+                    " (was the model behind the name changed? refresh or prune the cache)"
+                )
         verb = "INSERT OR REPLACE" if replace else "INSERT OR IGNORE"
-        rows = [
-            (_vector_key(endpoint, model, text), endpoint, model, len(vector), array("d", vector).tobytes(), _now())
-            for text, vector in vectors.items()
-        ]
-        self._file.write(lambda c: c.executemany(f"{verb} INTO embeddings VALUES (?, ?, ?, ?, ?, ?)", rows).rowcount)
+        statement = f"{verb} INTO embeddings VALUES (?, ?, ?, ?, ?, ?)"
+        rows = [entry.row for entry in entries]
+        return self._file.write(lambda c: sum(c.execute(statement, row).rowcount for row in rows))
+
+    def vector_entries(self) -> Iterator[VectorEntry]:
+        """All embeddings by key."""
+        last = ""
+        columns = "key, endpoint, model, dimension, vector, created"
+        while rows := self._file.read(
+            f"SELECT {columns} FROM embeddings WHERE key > ? ORDER BY key LIMIT 200", (last,)
+        ):
+            yield from map(VectorEntry.of_row, rows)
+            last = rows[-1][0]
 
     def dimension(self, endpoint: str, model: str) -> int | None:
         """The dimension of the model's vectors, or ``None`` if none is held."""
@@ -261,10 +286,6 @@ def _entry(row: Sequence[Any]) -> CacheEntry:
         latency=latency,
         created=created,
     )
-
-
-def _vector_key(endpoint: str, model: str, text: str) -> str:
-    return hashlib.sha256(canonical_json([1, endpoint, model, text]).encode("ascii")).hexdigest()
 
 
 def _now() -> str:

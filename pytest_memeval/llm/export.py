@@ -1,4 +1,4 @@
-"""The cache as a text file that can be read, compared and committed: one answer a line, sorted by key."""
+"""The cache as a text file that can be read, compared and committed: an answer or embedding a line, sorted by key."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from typing import Any
 from pytest_memeval.documents.problems import DocumentError, Problem
 from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.cache_entry import CacheEntry
+from pytest_memeval.llm.vectors import VectorEntry
 
 HEADER = {"format": "memeval-answers", "version": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import did: answers ``added`` and already ``present``, and the lines ``skipped`` with the reason."""
+    """What an import did: answers ``added`` and already ``present``, the lines ``skipped`` with the reason, and the
+    ``embeddings`` added."""
 
     added: int
     present: int
     skipped: tuple[Problem, ...] = ()
+    embeddings: int = 0
 
 
-def write_jsonl(path: Path, entries: Iterable[CacheEntry]) -> int:
+def write_jsonl(path: Path, entries: Iterable[CacheEntry], vectors: Iterable[VectorEntry] = ()) -> int:
     """Write entries as a JSONL file, sorted by key, in one step (readers see the old file or the new); how many.
+    ``vectors``, sorted already, follow them.
 
     The same entries give the same bytes.
     """
@@ -38,18 +42,34 @@ def write_jsonl(path: Path, entries: Iterable[CacheEntry]) -> int:
             file.write(json.dumps(HEADER) + "\n")
             for entry in ordered:
                 file.write(json.dumps(entry.to_json(), ensure_ascii=False) + "\n")
+            for vector in vectors:
+                file.write(json.dumps(vector.to_json(), ensure_ascii=False) + "\n")
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     return len(ordered)
 
 
-def export_jsonl(cache: AnswerCache, path: Path, *, model: str | None = None, stage: str | None = None) -> int:
-    """Write the cache's answers (of one model or stage only, if named) to ``path``; how many."""
-    return write_jsonl(
+def export_jsonl(
+    cache: AnswerCache, path: Path, *, model: str | None = None, stage: str | None = None
+) -> tuple[int, int]:
+    """Write the cache's answers and embeddings (of one model only, or the answers of one stage, if named) to ``path``;
+    how many of each."""
+    written = 0
+
+    def vectors() -> Iterator[VectorEntry]:
+        nonlocal written
+        for entry in cache.vector_entries() if stage is None else ():
+            if model in (None, entry.model):
+                written += 1
+                yield entry
+
+    answers = write_jsonl(
         path,
         (entry for entry in cache.entries() if model in (None, entry.model) and stage in (None, entry.stage)),
+        vectors(),
     )
+    return answers, written
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -79,11 +99,16 @@ def decode_line(line: str) -> Any:
 
 
 def read_jsonl(path: Path) -> list[tuple[int, CacheEntry]]:
-    """All entries of an export with their line numbers. The header line is optional, and may have further keys.
+    """All answers of an export with their line numbers. The header line is optional, and may have further keys.
 
     Raises :class:`DocumentError` with every bad line at once.
     """
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[list[tuple[int, CacheEntry]], list[VectorEntry]]:
     entries: list[tuple[int, CacheEntry]] = []
+    vectors: list[VectorEntry] = []
     problems: list[Problem] = []
     for number, line in numbered_lines(path):
         try:
@@ -92,20 +117,25 @@ def read_jsonl(path: Path) -> list[tuple[int, CacheEntry]]:
                 # Whoever publishes answers may say in the header how they came about.
                 if any(data.get(name) != value for name, value in HEADER.items()):
                     raise ValueError(f"has the header {line.strip()[:80]}, not {json.dumps(HEADER)}")
-                continue
-            entries.append((number, CacheEntry.from_json(data)))
+            elif isinstance(data, dict) and "vector" in data:
+                vectors.append(VectorEntry.from_json(data))
+            else:
+                entries.append((number, CacheEntry.from_json(data)))
         except ValueError as error:
             problems.append(Problem(path, number, 0, f"this line {error}"))
     if problems:
         raise DocumentError(problems)
-    return entries
+    return entries, vectors
 
 
 def import_jsonl(cache: AnswerCache, path: Path, *, replace: bool = False) -> ImportResult:
-    """Take an export's answers into the cache; those that it holds already stay unless ``replace``.
+    """Take an export's answers and embeddings into the cache; those that it holds already stay unless ``replace``.
 
-    Nothing is imported if any line is bad (:class:`DocumentError`).
+    Nothing is imported if any line is bad (:class:`DocumentError`), or if embeddings have another dimension than those
+    of the same model (:class:`DimensionMismatch`).
     """
-    entries = [entry for _, entry in read_jsonl(path)]
+    read, vectors = _read(path)
+    embeddings = cache.put_vector_entries(vectors, replace=replace) if vectors else 0
+    entries = [entry for _, entry in read]
     added = cache.put_many(entries, replace=replace)
-    return ImportResult(added, len(entries) - added)
+    return ImportResult(added, len(entries) - added, embeddings=embeddings)

@@ -84,12 +84,12 @@ class OpenAIChatModel(_Client, SyncCompletion):
         manners: ServerManners | None = None,
     ) -> None:
         super().__init__(settings, policy=policy, limiter=limiter, breaker=breaker)
-        self._manners = manners or ServerManners()
+        self.manners = manners or ServerManners()
 
     @property
     def accepted(self) -> Accepted:
         """How the server wants to be asked, as far as is known."""
-        return self._manners.accepted
+        return self.manners.accepted
 
     @property
     def default_max_tokens(self) -> int | None:
@@ -134,9 +134,9 @@ class OpenAIChatModel(_Client, SyncCompletion):
                 latency=attempts.latency,
             )
 
-        async with self._manners.first_call(formatted=response_format is not None, capped=cap is not None):
+        async with self.manners.first_call(formatted=response_format is not None, capped=cap is not None):
             reply = await self._connection.call(
-                "chat", body, read, adapt=self._manners.adapt, input_tokens=estimate_tokens(messages)
+                "chat", body, read, adapt=self.manners.adapt, input_tokens=estimate_tokens(messages)
             )
         # A server may echo what it was sent; its own key must get no further.
         secrets = self.settings.secrets

@@ -95,7 +95,7 @@ def test_the_message_says_where_the_request_is(rig: Rig) -> None:
 
 
 def test_what_is_known_of_the_server_shapes_the_request(rig: Rig) -> None:
-    rig.inner.accepted = Accepted(token_cap="max_completion_tokens", temperature=False)
+    rig.inner.manners.accepted = Accepted(token_cap="max_completion_tokens", temperature=False)
     rig.ask("a", response_format=LIST_SCHEMA)
     body = rig.open_requests()[0]["body"]
     assert body["max_completion_tokens"] == 77

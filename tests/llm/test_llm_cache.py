@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from dataclasses import replace
@@ -273,7 +274,7 @@ def test_readonly_neither_creates_nor_writes(tmp_path: Path) -> None:
 
 def test_vectors_come_back_bit_by_bit_and_have_one_dimension(tmp_path: Path) -> None:
     with AnswerCache(tmp_path / "c.sqlite") as cache:
-        vectors = {"a": [0.1, -1e-300, 3.0], "ü": [1 / 3, 2.0, float("inf")]}
+        vectors = {"a": [0.1, -1e-300, 3.0], "ü": [1 / 3, 2.0, 1.7e308]}
         cache.put_vectors("h", "e", vectors)
         assert cache.get_vectors("h", "e", ["ü", "a", "b", "a"]) == vectors
         assert cache.get_vectors("h", "f", ["a"]) == {}
@@ -284,6 +285,10 @@ def test_vectors_come_back_bit_by_bit_and_have_one_dimension(tmp_path: Path) -> 
         with pytest.raises(DimensionMismatch):
             cache.put_vectors("h", "new", {"c": [1.0], "d": [1.0, 2.0]})
         cache.put_vectors("h", "f", {"c": [1.0] * 4})
+        for value in (float("nan"), float("inf")):
+            with pytest.raises(CacheError, match="no list of finite numbers"):
+                cache.put_vectors("h", "e", {"d": [1.0, 2.0, value]})
+        assert cache.get_vectors("h", "e", ["c", "d"]) == {}
 
 
 # -- export -----------------------------------------------------------------------------------------------------------
@@ -293,7 +298,7 @@ def test_export_is_sorted_repeatable_and_comes_back_whole(tmp_path: Path) -> Non
     entries = [entry(f"q{number}\ud83d", f"答\u2028{number}\r\n", trial=number % 2) for number in range(700)]
     with AnswerCache(tmp_path / "a.sqlite") as first, AnswerCache(tmp_path / "b.sqlite") as second:
         first.put_many(entries)
-        assert export_jsonl(first, tmp_path / "a.jsonl") == 700
+        assert export_jsonl(first, tmp_path / "a.jsonl") == (700, 0)
         write_jsonl(tmp_path / "c.jsonl", entries)
         assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "c.jsonl").read_bytes()
         done = import_jsonl(second, tmp_path / "a.jsonl")
@@ -302,7 +307,7 @@ def test_export_is_sorted_repeatable_and_comes_back_whole(tmp_path: Path) -> Non
         export_jsonl(second, tmp_path / "b.jsonl")
         assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
         assert import_jsonl(second, tmp_path / "a.jsonl").present == 700
-        assert export_jsonl(first, tmp_path / "n.jsonl", model="n") == 0
+        assert export_jsonl(first, tmp_path / "n.jsonl", model="n") == (0, 0)
     lines = (tmp_path / "a.jsonl").read_bytes().split(b"\n")
     assert len(lines) == 702
     read = [found for _, found in read_jsonl(tmp_path / "a.jsonl")]
@@ -311,6 +316,55 @@ def test_export_is_sorted_repeatable_and_comes_back_whole(tmp_path: Path) -> Non
     without_header = tmp_path / "bare.jsonl"
     without_header.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines[1:]))
     assert [found for _, found in read_jsonl(without_header)] == read
+
+
+def test_embeddings_are_exported_behind_the_answers_and_come_back_bit_by_bit(tmp_path: Path) -> None:
+    vectors = {f"text {number}": [number / 3, -1e-300, 3.0] for number in range(450)}
+    with AnswerCache(tmp_path / "a.sqlite") as first, AnswerCache(tmp_path / "b.sqlite") as second:
+        first.put(entry())
+        first.put_vectors("h", "e", vectors)
+        first.put_vectors("h", "f", {"one": [1.0]})
+        assert export_jsonl(first, tmp_path / "a.jsonl") == (1, 451)
+        assert len(read_jsonl(tmp_path / "a.jsonl")) == 1  # a file of recorded answers may hold them too
+        assert b"text 7" not in (tmp_path / "a.jsonl").read_bytes()
+        done = import_jsonl(second, tmp_path / "a.jsonl")
+        assert (done.added, done.embeddings) == (1, 451)
+        assert second.get_vectors("h", "e", list(vectors)) == vectors
+        export_jsonl(second, tmp_path / "b.jsonl")
+        assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+        assert import_jsonl(second, tmp_path / "a.jsonl").embeddings == 0
+        assert export_jsonl(first, tmp_path / "f.jsonl", model="f") == (0, 1)
+        assert export_jsonl(first, tmp_path / "s.jsonl", stage="l1_extraction") == (1, 0)
+
+
+def test_embeddings_of_another_dimension_are_not_imported(tmp_path: Path) -> None:
+    with AnswerCache(tmp_path / "a.sqlite") as first, AnswerCache(tmp_path / "b.sqlite") as second:
+        first.put(entry())
+        first.put_vectors("h", "e", {"a": [1.0, 2.0]})
+        export_jsonl(first, tmp_path / "a.jsonl")
+        second.put_vectors("h", "e", {"b": [1.0, 2.0, 3.0]})
+        with pytest.raises(DimensionMismatch, match=r"\[2, 3\]"):
+            import_jsonl(second, tmp_path / "a.jsonl")
+        assert len(second) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"key": "0"}, "has the key '0', which is none of an embedding"),
+        ({"model": None}, "is an embedding without `endpoint` or `model`"),
+        ({"vector": []}, "has a `vector` that is no list of finite numbers"),
+        ({"vector": [1, "2"]}, "has a `vector` that is no list of finite numbers"),
+        ({"vector": [float("nan")]}, "has a `vector` that is no list of finite numbers"),
+    ],
+)
+def test_a_bad_line_of_an_embedding_is_named(tmp_path: Path, change: dict[str, Any], text: str) -> None:
+    line = {"key": "a" * 64, "endpoint": "h", "model": "e", "created": "", "vector": [1.0], **change}
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    with AnswerCache(tmp_path / "a.sqlite") as cache, pytest.raises(DocumentError) as caught:
+        import_jsonl(cache, path)
+    assert str(caught.value) == f"{path}:1: this line {text}"
 
 
 def test_an_import_replaces_only_when_asked(tmp_path: Path) -> None:
