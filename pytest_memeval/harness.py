@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_memeval.extensions import build_engine, find_object, load_metrics, load_object, usable
+from pytest_memeval.garbage import end_quickly
 from pytest_memeval.loops import LoopThread
 from pytest_memeval.search_parts import SearchParts
 from pytest_memeval.settings import Settings, SettingsError
@@ -188,6 +189,7 @@ class Harness:
         if openai and settings.cache not in ("replay", "batch"):
             # It takes seconds to import, which would count against the time limit of the case that asks first.
             importlib.import_module("openai")
+            end_quickly()
         try:
             return build_chat_model(
                 name,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -46,3 +48,26 @@ def test_what_an_earlier_run_left_can_be_freed_after_the_next_one() -> None:
     gc.unfreeze()
     gc.collect()
     assert ended == ["ended"]
+
+
+ENDING = """
+import atexit, gc
+from pytest_memeval.garbage import end_quickly
+
+{call}
+class Node:
+    def __del__(self):
+        print("searched for")
+
+node = Node()
+node.itself = node
+del node
+print("end")
+"""
+
+
+@pytest.mark.parametrize(("call", "said"), [("", ["end", "searched for"]), ("end_quickly(); end_quickly()", ["end"])])
+def test_a_process_that_is_to_end_quickly_searches_for_no_garbage(call: str, said: list[str]) -> None:
+    script = ENDING.format(call=call)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:-1] == said

@@ -61,14 +61,19 @@ def _state(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _told(value) for name, value in sorted(values.items()) if name not in _NOT_SCORES}
 
 
-def _told(value: Any) -> Any:
+def _told(value: Any, depth: int = 6) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    if isinstance(value, list | tuple):
-        return [_told(one) for one in value]
+    if isinstance(value, Path):
+        return str(value)
+    if depth and isinstance(value, list | tuple | set | frozenset):
+        told = [_told(one, depth - 1) for one in value]
+        return told if isinstance(value, list | tuple) else sorted(told, key=repr)
+    if depth and isinstance(value, Mapping):
+        return [[_told(key, depth - 1), _told(one, depth - 1)] for key, one in value.items()]
     kind = f"{type(value).__module__}:{type(value).__qualname__}"
-    if isinstance(value, BaseEvaluator) or _is_ours(value):
-        return [kind, _state(vars(value)) if hasattr(value, "__dict__") else None]
+    if depth and _is_ours(value) and hasattr(value, "__dict__"):
+        return [kind, {name: _told(one, depth - 1) for name, one in sorted(vars(value).items())}]
     return kind
 
 
