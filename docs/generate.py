@@ -103,6 +103,10 @@ FORMULAS: Mapping[str, tuple[str, str]] = {
         "2·R / (M + L): pairs of reached memories in one scene, made (M), labelled (L), both (R)",
         "null without any pair on either side",
     ),
+    "l2.scene_stability": (
+        "mean over every two trials of a case: 2 x pairs grouped in both / (pairs of one + pairs of the other)",
+        "null with one trial, and where no trial groups a pair",
+    ),
     "l2.scene_grouping_precision": ("R / M", "null if no pair was made"),
     "l2.scene_grouping_recall": ("R / L", "null if no pair is labelled"),
     "l2.scene_label_recall": ("matched / labelled scene labels", ""),

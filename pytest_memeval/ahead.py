@@ -38,10 +38,10 @@ class Ahead:
     Keys are the items' ids. A case is handed out once: an item that is run again gets none.
     """
 
-    def __init__(self, loop: LoopThread, limit: int) -> None:
+    def __init__(self, loop: LoopThread, limit: int, slots: asyncio.Semaphore | None = None) -> None:
         self.limit = limit
         self._loop = loop
-        self._slots: asyncio.Semaphore | None = None
+        self._slots = slots
         self._prepared: dict[str, Prepared] = {}
         self._closed = False
 

@@ -262,8 +262,10 @@ def _locate(failure: StageFailure, item: CaseItem) -> None:
 
 def with_own_texts(result: CaseResult) -> CaseResult:
     """The result with copies, in JSON's types, of all that an engine gave: it may go on to change its objects."""
-    outputs, facts = json.loads(dumps([result.outputs, result.facts])) if result.outputs or result.facts else ({}, ())
-    return replace(result, outputs=outputs, facts=tuple(facts))
+    own = result.outputs or result.facts
+    outputs, facts = json.loads(dumps([result.outputs, result.facts])) if own else ({}, ())
+    trials = tuple(json.loads(dumps(result.trials))) if result.trials else ()
+    return replace(result, outputs=outputs, facts=tuple(facts), trials=trials)
 
 
 def _forget(item: pytest.Item) -> None:

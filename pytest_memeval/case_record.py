@@ -31,7 +31,7 @@ def stage_statuses(run: CaseRun, *, cut_short: bool = True) -> dict[str, StageSt
             status[stage] = "void" if result.error.kind == "void" else "errored"
         else:
             status[stage] = "ran_errored"
-    return {**status, **run.custom.statuses}
+    return {**status, **run.metric_statuses}
 
 
 def case_result(
@@ -75,6 +75,7 @@ def case_result(
         input=case_input(run.case),
         outputs=run.outputs.to_json(),
         facts=tuple(run.outputs.facts),
+        trials=() if skipped else run.trial_records(),
         calls=tuple(call for stage in DISTILL_STAGES if stage in run.results for call in run.results[stage].calls),
         duration_seconds=sum(result.seconds for result in run.results.values()),
         timings={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import glob
 import hashlib
@@ -72,6 +73,8 @@ class Harness:
         self._folders = 0
         #: The run to go on with, set where there is one.
         self.resume_from: StoredRun | None = None
+        #: What the cases and trials under way share among them.
+        self.slots = asyncio.Semaphore(settings.concurrency)
         self._variants: dict[str, Harness] = {}
         self._resumer: Resumer | None = None
         #: Calls of the judge outside of any case's own work: those of the test that runs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,11 +90,13 @@ def open_run(
         if harness.plan is not None:
             harness.plan.case_done(node.nodeid, run)
         if harness.settings.keep_db and harness.kept_databases is not None:
-            folder = harness.kept_databases(node.nodeid)
-            if resumed:
-                harness.resumer.keep_databases(node.nodeid, folder)
-            else:
-                run.keep_databases(folder)
+            for trial, one in enumerate(getattr(run, "trials", (run,))):
+                name = node.nodeid if trial == 0 else f"{node.nodeid}/trial-{trial}"
+                folder = harness.kept_databases(name)
+                if resumed:
+                    harness.resumer.keep_databases(name, folder)
+                else:
+                    one.keep_databases(folder)
 
 
 def key_of(
@@ -151,40 +154,51 @@ def prepare_run(
             llm = harness.plan.chat_model(node.nodeid, llm, engine)
         except EngineNotPlanned as error:
             raise StageFailure(str(error)) from None
-    folder: list[Path] = []
+    folders: dict[int, Path] = {}
 
-    def get_folder() -> Path:
-        if not folder:
-            folder.append(harness.folder(case.case_id))
-        return folder[0]
+    def get_folder(trial: int) -> Path:
+        if trial not in folders:
+            folders[trial] = harness.folder(case.case_id)
+        return folders[trial]
 
     corpus, cutoffs = corpus_for(node, case, engine)
-    run = CaseRun(
-        case,
-        engine=engine,
-        llm=llm,
-        prompts=prompts,
-        registry=registry,
-        templates=templates,
-        settings=harness.run_settings,
-        loop=harness.loop,
-        databases=databases,
-        get_folder=get_folder,
-        label=node.nodeid,
-        # What an engine says to pytest itself reaches it; any other exception is the stage's.
-        passing=(pytest.skip.Exception, pytest.exit.Exception),
-        embedder=embedder_of(node),
-        corpus=corpus,
-        cutoffs=cutoffs,
-    )
+    # A test in Python measures its case once: what it does with the results is its own.
+    count = harness.settings.trials if is_case_item(node) else 1
+    runs = [
+        CaseRun(
+            case,
+            engine=engine,
+            llm=llm,
+            prompts=prompts,
+            registry=registry,
+            templates=templates,
+            settings=harness.run_settings,
+            loop=harness.loop,
+            databases=databases if trial == 0 else None,
+            get_folder=partial(get_folder, trial),
+            label=node.nodeid if trial == 0 else f"{node.nodeid}/trial-{trial}",
+            trial=trial,
+            # What an engine says to pytest itself reaches it; any other exception is the stage's.
+            passing=(pytest.skip.Exception, pytest.exit.Exception),
+            embedder=embedder_of(node),
+            corpus=corpus,
+            cutoffs=cutoffs,
+        )
+        for trial in range(count)
+    ]
+    run = runs[0]
+    if count > 1:
+        from pytest_memeval.trials import TrialRuns
+
+        run = TrialRuns(runs, harness.loop, harness.slots, harness.settings.concurrency)
     try:
         yield run
     finally:
         run.close()
-        if folder:
+        for folder in folders.values():
             import shutil
 
-            shutil.rmtree(folder[0], ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Measured:

@@ -150,6 +150,9 @@ OPTIONS: tuple[Option, ...] = (
         relative=True,
     ),
     Option("no-history", "leave no row of this run in the history", False, kind="flag"),
+    Option(
+        "trials", "times that every case is measured; counts are averaged within a case", 1, kind="int", metavar="K"
+    ),
     Option("no-gate", "evaluate no gates", False, kind="flag"),
     Option("concurrency", "cases in flight at once in each process; 1 prepares none ahead", 8, kind="int", metavar="N"),
     Option("max-error-rate", "share of errored cases up to which gates' values stand", 0.0, kind="float", metavar="X"),

@@ -238,7 +238,8 @@ class Plan:
         for stage, forecast in model.stages.items():
             self._stage(stage).add(forecast)
         for stage, forecast in self._behind(run, model.stages):
-            self._stage(stage).add(forecast)
+            for _ in getattr(run, "trials", (run,)):
+                self._stage(stage).add(forecast)
         self._cannot_tell(run.errors)
 
     def _behind(self, run: CaseRun, seen: dict[str, StageForecast]) -> Iterator[tuple[str, StageForecast]]:

@@ -69,7 +69,7 @@ class Prefetcher:
     def __init__(self, config: pytest.Config, harness: Harness, limit: int) -> None:
         self._config = config
         self._harness = harness
-        self._ahead = Ahead(harness.loop, limit)
+        self._ahead = Ahead(harness.loop, limit, harness.slots)
         self._router = Router()
         self._items: list[pytest.Item] = []
         self._places: dict[str, int] = {}
@@ -150,8 +150,9 @@ class Prefetcher:
     def calls_so_far(self) -> Iterator[CallRecord]:
         """The calls of finished stages of the cases that are under way."""
         for run in self._ahead.runs():
-            for result in list(run.results.values()):
-                yield from result.calls
+            for one in getattr(run, "trials", (run,)):
+                for result in list(one.results.values()):
+                    yield from result.calls
 
     @property
     def idle(self) -> bool:

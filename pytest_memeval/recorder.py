@@ -331,7 +331,7 @@ class Recorder:
         write_lines(Path(self.settings.save_predictions), (dumps(row) + "\n" for row in rows))
 
     def run_info(self, *, partial: str | None, notes: tuple[str, ...]) -> RunInfo:
-        from pytest_memeval.run_notes import call_notes, judge_info, model_info, prediction_notes
+        from pytest_memeval.run_notes import call_notes, judge_info, model_info, prediction_notes, trial_notes
 
         settings = self.settings
         # In an order that does not depend on which process or case came first.
@@ -381,6 +381,7 @@ class Recorder:
                 *crash,
                 *notes,
                 *call_notes(self.results.values(), settings),
+                *trial_notes(self.results.values(), settings),
                 *prediction_notes(self.results.values(), settings, partial),
             ),
             config={

@@ -23,6 +23,7 @@ from pytest_memeval.results import CaseError, CaseResult, RunInfo, StageStatus
 from pytest_memeval.scopes import set_info
 from pytest_memeval.scoring import CaseScorer, ScoringOptions
 from pytest_memeval.stages import CHAIN, truth_stages
+from pytest_memeval.trials import single_records, together
 from pytest_memeval.values import DISTILL_STAGES
 
 
@@ -130,6 +131,10 @@ def rescore_case(
     was_idle = record.outcome == "skipped" and bool(record.stages) and "skipped" not in record.stages.values()
     if record.outcome == "skipped" and not was_idle:
         return record
+    if record.trials:
+        parts = [rescore_case(part, case, change, run, registry) for part in single_records(record)]
+        whole = together(record, parts)
+        return whole if whole.errors else replace(whole, missed_expectations=_missed(whole, case, change, run))
     if isinstance(case, KindCase):
         return kind_named(record.kind).rescore(record, case)
     described = replace(
@@ -165,6 +170,15 @@ def rescore_case(
         missed_expectations=() if errors else tuple(missed_expectations(sections, thresholds, optional)),
         has_expectations=bool(thresholds),
     )
+
+
+def _missed(record: CaseResult, case: EvalCase | KindCase, change: Rescoring, run: RunInfo) -> tuple[str, ...]:
+    """The thresholds that the averages of a case's trials miss."""
+    assert not isinstance(case, KindCase)
+    selected = None if "all" in run.stages else frozenset(run.stages)
+    optional = [one for one in default_expectations(case, change.expect) if one not in case.expect]
+    thresholds = expectations_of(case, selected, change.expect)
+    return tuple(missed_expectations(record.sections, thresholds, optional))
 
 
 def _invalid(record: CaseResult, case: EvalCase) -> CaseResult:

@@ -102,6 +102,8 @@ class CaseResult:
     calls: tuple[CallRecord, ...] = ()
     duration_seconds: float = 0.0
     timings: Mapping[str, float] = field(default_factory=dict)
+    #: Where the case was measured several times: each trial by itself (:mod:`pytest_memeval.trials`).
+    trials: tuple[Mapping[str, Any], ...] = ()
     #: What the outputs depend on (:mod:`pytest_memeval.resume_key`); kept in the journal alone.
     resume_key: str = ""
 
@@ -131,6 +133,7 @@ class CaseResult:
             "calls": [asdict(call) for call in self.calls],
             "duration_seconds": self.duration_seconds,
             "timings": dict(self.timings),
+            **({"trials": [dict(trial) for trial in self.trials]} if self.trials else {}),
             "resume_key": self.resume_key,
         }
 
@@ -159,6 +162,7 @@ class CaseResult:
             calls=tuple(CallRecord(**{**call, "request": tuple(call["request"])}) for call in data["calls"]),
             duration_seconds=data["duration_seconds"],
             timings=dict(data["timings"]),
+            trials=tuple(data.get("trials", ())),
             resume_key=data.get("resume_key", ""),
         )
 

@@ -168,7 +168,10 @@ def restore(run: CaseRun, record: CaseResult) -> bool:
     """Put the record's stage outputs in the place of the case's stages, scored by today's options. False, and nothing
     changed, where a stage that the case needs is not in it."""
     from pytest_memeval.outputs import OutputError, Outputs
+    from pytest_memeval.trials import TrialRuns
 
+    if isinstance(run, TrialRuns):
+        return run.restore_from(record)
     try:
         outputs = Outputs.from_json(record.outputs, record.facts)
     except OutputError:

@@ -44,6 +44,19 @@ def prediction_notes(results: Iterable[CaseResult], settings: Settings, partial:
     return (f"{len(rows)} row(s) of {settings.predictions.name} belong to no case of this run: {named}",)
 
 
+def trial_notes(results: Iterable[CaseResult], settings: Settings) -> tuple[str, ...]:
+    """How many cases were measured once though several trials were asked for."""
+    if settings.trials < 2:
+        return ()
+    once = [result for result in results if not result.trials and result.outcome == "scored"]
+    if not once:
+        return ()
+    return (
+        f"{len(once)} case(s) were measured once: --memeval-trials is for items of distillation sets, and neither for"
+        " tests in Python nor for other kinds of cases",
+    )
+
+
 def _pending_note(count: int, settings: Settings) -> tuple[str, ...]:
     if not count:
         return ()

@@ -188,6 +188,10 @@ class CaseRun:
         return self._here
 
     def _give_up(self, stage: str) -> StageResult:
+        self.give_up()
+        return self.results.get(stage, IDLE)
+
+    def give_up(self) -> None:
         """The stage that blocks the loop, and all that were to come, are over; what it still does goes nowhere."""
         self._given_up = True
         over = time_is_over(self.time_limit or 0.0)
@@ -196,7 +200,6 @@ class CaseRun:
                 broken = self._broken_before(late)
                 error = case_error(late, over) if broken is None else _void(late, broken)
                 self.results[late] = StageResult(error=error)
-        return self.results.get(stage, IDLE)
 
     async def advance(self, stage: str) -> StageResult:
         """Run the stage and what it builds on, unless done. An empty result for a stage that the case does not need."""
@@ -227,6 +230,11 @@ class CaseRun:
             return
         self.custom.finish(self.outputs, self._status_of_metric, self._loop.run)
         self._sections = None
+
+    @property
+    def metric_statuses(self) -> Mapping[str, StageStatus]:
+        """What became of each of the project's own metrics, under ``metrics.<name>``."""
+        return self.custom.statuses
 
     def _status_of_metric(self, metric: CustomMetric) -> StageStatus | None:
         """Why the metric is not computed in this case; ``None`` where it is."""
@@ -386,6 +394,10 @@ class CaseRun:
         optional = default_expectations(self.case, self.settings.expect)
         own = [threshold for threshold in optional if threshold not in self.case.expect]
         return missed_expectations(self.sections(self.measured), thresholds, own)
+
+    def trial_records(self) -> tuple[dict[str, Any], ...]:
+        """Each trial by itself, for a case that is measured several times."""
+        return ()
 
     def keep_databases(self, folder: Path) -> None:
         """Write the case's main databases to ``folder``."""

@@ -404,7 +404,7 @@ def _check(settings: Settings) -> None:
     for name in ("limit", "sample"):
         if values[name] is not None and values[name] < 1:
             refuse(name, f"{values[name]} is less than 1")
-    for name in ("max_tokens", "max_attempts", "rpm", "tpm", "concurrency"):
+    for name in ("trials", "max_tokens", "max_attempts", "rpm", "tpm", "concurrency"):
         if values[name] is not None and not values[name] >= 1:
             refuse(name, f"{values[name]} is less than 1")
     for name in ("request_timeout", "max_cost", "progress"):

@@ -198,6 +198,7 @@ _ALL: tuple[MetricSpec, ...] = (
         high=None,
     ),
     _m("l2", "scene_grouping_f1", "scene grouping F1", "场景聚合 F1"),
+    _m("l2", "scene_stability", "scene stability over trials", "多次试验间的场景稳定性"),
     _m("l2", "scene_grouping_precision", "scene grouping precision", "场景聚合精确率"),
     _m("l2", "scene_grouping_recall", "scene grouping recall", "场景聚合召回率"),
     _m("l2", "scene_label_recall", "scene label recall", "场景标签召回率"),

@@ -15,10 +15,11 @@ from pytest_memeval.report.funnel import run_funnel
 from pytest_memeval.report.messages import text
 from pytest_memeval.report.search_notes import search_setup, search_warnings, sentences
 from pytest_memeval.report.timings import timings_of
+from pytest_memeval.report.trials import trials_of
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
 
 #: "major.minor": new keys raise minor, a changed meaning raises major.
-SCHEMA_VERSION = "1.7"
+SCHEMA_VERSION = "1.8"
 #: Keys of a report under which equal runs may differ (in ``summary`` only ``duration_seconds``).
 VARYING_KEYS: tuple[str, ...] = ("run_id", "timestamp", "environment", "config", "timings")
 #: The same within an entry of ``per_case``.
@@ -103,6 +104,7 @@ def build_report(
         "case_sets": case_sets,
         "gates": [gate.to_json() for gate in gates],
         "funnel": run_funnel(per_case),
+        "trials": trials_of(ordered),
         "usage": _usage(ordered),
         "timings": timings_of(ordered),
         "environment": dict(run.environment),

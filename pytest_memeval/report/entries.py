@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pytest_memeval.metrics.catalog import SECTIONS
 from pytest_memeval.report.funnel import case_funnel
+from pytest_memeval.report.trials import spread_of
 from pytest_memeval.results import CallRecord, CaseResult
 
 TextPolicy = Literal["full", "hash", "none"]
@@ -84,6 +85,9 @@ def case_entry(result: CaseResult) -> dict[str, Any]:
     entry["input"] = dict(result.input) or None
     entry["outputs"] = dict(result.outputs)
     entry["facts"] = [dict(fact) for fact in result.facts]
+    if result.trials:
+        entry["trials"] = [dict(trial) for trial in result.trials]
+        entry["spread"] = spread_of(result.trials)
     entry["calls"] = [{name: getattr(call, name) for name in KEPT} for call in result.calls]
     entry["usage"] = usage_of(result.calls)
     entry["funnel"] = case_funnel(entry)
@@ -203,6 +207,9 @@ def apply_text_policy(entry: Mapping[str, Any], policy: str) -> dict[str, Any]:
     for name in SECTIONS:
         if isinstance(result.get(name), Mapping):
             result[name] = _scrub_section(result[name], replace)
+    if result.get("trials"):
+        # Each is built as the entry itself, in what may hold texts.
+        result["trials"] = [apply_text_policy(trial, policy) for trial in result["trials"]]
     if "errors" in result:
         result["errors"] = [{**error, "message": replace(error["message"]) or ""} for error in result["errors"]]
         if "error" in result:

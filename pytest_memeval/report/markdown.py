@@ -26,6 +26,7 @@ from pytest_memeval.report.tables import (
     worst_cases,
 )
 from pytest_memeval.report.timings import stage_rows
+from pytest_memeval.report.trials import trial_sentences
 
 #: F1 below this is marked in the heat map.
 HEAT_LIMIT = 0.6
@@ -97,6 +98,7 @@ class _Page:
         yield from self._confusions()
         yield from self._funnel()
         yield from self._misses()
+        yield from self._trials()
         yield from self._worst()
         yield from self._calls()
         yield from self._errors()
@@ -286,6 +288,25 @@ class _Page:
             yield from self._title("misses")
             rows = [[self._(m.kind), number_text(round(m.count, 6)), number_text(round(m.of, 6))] for m in misses]
             yield from table([self._("kind"), self._("count"), self._("of")], rows, frozenset({1, 2}))
+
+    def _trials(self) -> Iterator[str]:
+        sentences = list(trial_sentences(self._report, self._lang))
+        if not sentences:
+            return
+        yield from self._title("trials.title")
+        yield from (f"- {escape(line)}" for line in sentences)
+        main = "l1.dimension_micro_f1"
+        spread = [(entry["node_id"], entry["spread"].get(main)) for entry in self._entries if entry.get("spread")]
+        rows = [
+            [code(node), *(f"{one[key]:.3f}" for key in ("mean", "sd", "low", "high"))]
+            for node, one in sorted(spread, key=lambda pair: -(pair[1] or {"sd": 0})["sd"])
+            if one is not None and one["sd"] > 0
+        ]
+        if rows:
+            yield ""
+            head = [self._("case"), *(self._(f"trials.{key}") for key in ("mean", "sd", "low", "high"))]
+            yield from table(head, rows[:MOST_CASES], frozenset({1, 2, 3, 4}))
+            yield from self._more(len(rows) - MOST_CASES)
 
     def _worst(self) -> Iterator[str]:
         worst = worst_cases(self._entries, MOST_CASES)

@@ -240,6 +240,39 @@ _TERMINAL = {
     "usage_unknown": (" ({count} call(s) without token counts)", "（{count} 次调用未给出 token 数）"),
 }
 
+_TRIALS = {
+    "title": ("Trials", "多次试验"),
+    "mean": ("L1 F1, mean", "L1 F1 均值"),
+    "sd": ("standard deviation", "标准差"),
+    "low": ("lowest", "最低"),
+    "high": ("highest", "最高"),
+    "head": (
+        "{count} trials of each of {cases} case(s), {errored} of them errored in at least one",
+        "{cases} 个用例各测 {count} 次，其中 {errored} 个至少有一次出错",
+    ),
+    "expect": (
+        "{cases} case(s) with thresholds of their own: pass^{k} {all:.3f} (all trials), pass@{k} {one:.3f} (any),"
+        " one trial {single:.3f}",
+        "{cases} 个用例有自己的阈值：pass^{k} {all:.3f}（全部通过），pass@{k} {one:.3f}（至少一次），单次 {single:.3f}",
+    ),
+    "stability": (
+        "scenes: two trials of a case agree in {value:.3f} of the grouped pairs (F1)",
+        "场景：同一用例两次试验的聚合对一致度（F1）为 {value:.3f}",
+    ),
+    "split_cases": (
+        "{path}: {share:.0%} of the variance comes from trials; standard error {error:.4f}, with twice the cases"
+        " {cases:.4f}, with twice the trials {trials:.4f}: add cases",
+        "{path}：方差的 {share:.0%} 来自试验之间；标准误 {error:.4f}，"
+        "用例加倍为 {cases:.4f}，试验加倍为 {trials:.4f}：应增加用例",
+    ),
+    "split_trials": (
+        "{path}: {share:.0%} of the variance comes from trials; standard error {error:.4f}, with twice the cases"
+        " {cases:.4f}, with twice the trials {trials:.4f}: more trials do as well",
+        "{path}：方差的 {share:.0%} 来自试验之间；标准误 {error:.4f}，"
+        "用例加倍为 {cases:.4f}，试验加倍为 {trials:.4f}：增加试验同样有效",
+    ),
+}
+
 _PLAN = {
     "title": ("memeval plan", "memeval 计划"),
     "total": (
@@ -356,6 +389,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     **{f"reason.{key}": value for key, value in _SENTENCES.items()},
     **{f"note.{key}": value for key, value in _NOTES.items()},
     **{f"terminal.{key}": value for key, value in _TERMINAL.items()},
+    **{f"trials.{key}": value for key, value in _TRIALS.items()},
     **{f"plan.{key}": value for key, value in _PLAN.items()},
     **{f"html.{key}": value for key, value in HTML_TEXTS.items()},
     **{f"question.{key}": value for key, value in QUESTION_TEXTS.items()},

@@ -15,6 +15,7 @@ from pytest_memeval.report.questions import question_sets
 from pytest_memeval.report.reader import run_of
 from pytest_memeval.report.tables import describe, errors_by_stage, kinds_text, prompts_text, resumed_text, usage_text
 from pytest_memeval.report.timings import stage_rows
+from pytest_memeval.report.trials import trial_sentences
 
 Markup = Mapping[str, bool]
 Line = tuple[str, Markup]
@@ -69,6 +70,7 @@ class _Summary:
             yield from self._questions()
         yield from self._gate_table()
         if not quiet:
+            yield from ((line, PLAIN) for line in trial_sentences(self._report, self._lang))
             yield from self._hints()
         # With -q too: a baseline was asked for by name.
         yield from middle
