@@ -61,6 +61,8 @@ class HtmlHooks:
         if settings.report_text != "full":
             # What pytest says of a failure, and what was printed, may quote what the report leaves out.
             data.clear()
+            # pytest-html adds these by itself, after this hook.
+            report.sections = [section for section in report.sections if "teardown" not in section[0]]
         data.insert(0, row_place(report.nodeid, settings.lang))
 
     def _is_case(self, report: Any) -> bool:

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 
 HTML = ("--html", "page.html", "--self-contained-html")
 HOSTILE = "<img src=x onerror=alert(1)></script>"
+#: Prints before and after each case.
+TALKER = """
+
+@pytest.fixture(autouse=True)
+def talker():
+    print("secretword before")
+    yield
+    print("secretword after")
+"""
 NAMES = (HOSTILE, "back\\slash \"quoted\" 'single'", "emoji 😀 中文", "x" * 500)
 
 
@@ -118,6 +127,8 @@ def test_private_texts_are_nowhere_in_the_page(project: Project, policy: str) ->
             case("errored", "raise", truth=[("identity", "secretword three")]),
         ]
     )
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(TALKER)
     project.run(*HTML, "--memeval-report-text", policy)
     text = (project.path / "page.html").read_text(encoding="utf-8")
     assert "secretword" not in text
