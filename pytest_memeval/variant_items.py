@@ -47,6 +47,8 @@ class VariantParams:
         """Why the variant cannot be run, in a sentence: the project gives all variants the same engine or model."""
         manager = item.session._fixturemanager
         for name in self.params:
+            if name == "memeval_evaluators":
+                continue  # a project's own are its affair
             if len(manager.getfixturedefs(name, item) or ()) > 1 and not _takes_outputs(item):
                 what = "engine" if name == "memeval_engine" else "chat model"
                 return (
@@ -73,6 +75,8 @@ def params_of(settings: Settings) -> list[VariantParams | None]:
     differing = [
         *(("memeval_engine",) if outputs or len(engines) > 1 else ()),
         *(("memeval_llm",) if outputs or len(models) > 1 else ()),
+        # They may ask the chat model, and pytest does not see that.
+        *(("memeval_evaluators",) if len(models) > 1 else ()),
     ]
     return [
         VariantParams(variant.name, dict.fromkeys(differing, variant.name), dict.fromkeys(differing, place))

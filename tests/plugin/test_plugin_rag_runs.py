@@ -374,3 +374,22 @@ def test_questions_for_a_pipeline_are_a_file_of_samples(rag: Project, row: dict[
     rag.run("a.memeval.jsonl", *PIPE, *by("pytest_memeval.rag:ContextLength")).assert_outcomes(passed=2)
     (rag.path / "b.json").write_text(json.dumps([row]), encoding="utf-8")
     rag.run("b.json", *PIPE, *by("pytest_memeval.rag:ContextLength")).assert_outcomes(passed=1)
+
+
+# -- variants --------------------------------------------------------------------------------------------------------
+
+
+@MODES
+def test_each_variant_is_judged_by_its_own_model(judged: ChatProject, mode: tuple[str, ...]) -> None:
+    models: list[str] = []
+
+    def script(request: fake.Request) -> str:
+        models.append(request.body["model"])
+        return supported(request)
+
+    judged.server.script = script
+    write(judged, ROWS[:2])
+    variants = ("--memeval-variant", "a=model:first", "--memeval-variant", "b=model:second")
+    options = ("a.memeval.jsonl", *by("pytest_memeval.rag:Faithfulness"), "--memeval-cache-dir", str(judged.cache))
+    judged.run(*options, *variants, "--memeval-llm", "openai", "--memeval-base-url", judged.server.base_url, *mode)
+    assert sorted(models) == ["first", "first", "second", "second"]
