@@ -90,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     from pytest_memeval.cli_bisect import add_bisect_command
     from pytest_memeval.cli_cache import add_cache_commands
     from pytest_memeval.cli_compare import add_compare_command
+    from pytest_memeval.cli_doctor import add_doctor_command
     from pytest_memeval.cli_history import add_history_command
     from pytest_memeval.cli_judge import add_judge_commands
     from pytest_memeval.cli_labels import add_label_commands
@@ -103,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     add_compare_command(commands)
     add_judge_commands(commands)
     add_history_command(commands)
+    add_doctor_command(commands)
     add_bisect_command(commands)
     add_label_commands(commands)
     add_merge_command(commands)

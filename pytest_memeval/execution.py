@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     from pytest_memeval.cases.models import EvalCase
 
 #: What is called of an engine.
-_METHODS = ("extract", "normalize", "resolve", "aggregate", "query_template", "inject", "search", "load")
+_METHODS = (
+    "extract",
+    "normalize",
+    "resolve",
+    "aggregate",
+    "query_template",
+    "inject",
+    "search",
+    "load",
+    "await_indexed",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +143,9 @@ class StageExecutor:
             return normalize_memories(memories, ctx.registry, ctx.record)
         if stage == "l15":
             ctx = await self._context("main" if self._chained else "l15", trace)
-            return self.checked("l15", await self._call("resolve", self._new_memories(), ctx))
+            decisions = self.checked("l15", await self._call("resolve", self._new_memories(), ctx))
+            await self._indexed(ctx)
+            return decisions
         if stage == "l2":
             ctx = await self._stored_context(stage, trace)
             return self.checked("l2", await self._call("aggregate", self._live_memories(), ctx))
@@ -222,6 +234,7 @@ class StageExecutor:
         # What is noted here would be one case's by chance.
         ctx = replace(self._corpus_context(store, trace), record=_no_record)
         await self._call("load", store_memories(store.corpus), [], ctx)
+        await self._indexed(ctx)
 
     def _corpus_context(self, store: CorpusStore, trace: Trace) -> StageContext:
         chat = StageChatModel(self._llm, self._prompts.versions, f"{self._label}/{trace.notes.stage}/", trace.calls)
@@ -308,6 +321,7 @@ class StageExecutor:
             if (memories or scenes) and callable(getattr(self._engine, "load", None)):
                 try:
                     await self._call("load", list(memories), list(scenes), ctx)
+                    await self._indexed(ctx)
                 except BaseException as error:
                     text = "loading the store was cut short"
                     self._loaded[name] = error if isinstance(error, Exception) else StageError(text)
@@ -315,6 +329,11 @@ class StageExecutor:
         failure = self._loaded[name]
         if failure is not None:
             raise failure
+
+    async def _indexed(self, ctx: StageContext) -> None:
+        """Wait until an engine that indexes behind the call's back is done; the time is the stage's."""
+        if callable(getattr(self._engine, "await_indexed", None)):
+            await self._call("await_indexed", ctx)
 
     def _store_folder(self, name: str) -> Path:
         # A case may fill more than one store (injection starts from the labels): an engine's files must not mix either.

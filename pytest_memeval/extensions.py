@@ -87,6 +87,18 @@ def _loaded(point: EntryPoint, where: str) -> Any:
         ) from None
 
 
+def shipped_problem(name: str) -> str | None:
+    """Why an engine of this package cannot be used here, in a sentence; ``None`` where it can."""
+    from pytest_memeval.settings import SettingsError
+
+    try:
+        target = find_object(SHIPPED[name], name)
+    except (SettingsError, ModuleNotFoundError) as error:
+        return str(error)
+    lacks = getattr(target, "lacks", None)
+    return lacks() if callable(lacks) else None
+
+
 def engine_names() -> tuple[str, ...]:
     """Every engine that can be named without a module."""
     return tuple(sorted({*SHIPPED, *entry_points(ENGINE_GROUP)}))

@@ -12,6 +12,7 @@ that its cases have to run one at a time.
 stage                 method                                      returns
 ====================  ==========================================  =========================================
 (before the stages)   ``load(memories, scenes, ctx)``             nothing; fills the store
+(after writing)       ``await_indexed(ctx)`` (optional)           nothing; what was written can be found
 ``l1``                ``extract(conversation, ctx)``              ``list[Memory]``
 (after ``l1``)        ``normalize(memories, ctx)`` (optional)     ``list[Memory]``
 ``l15``               ``resolve(memories, ctx)``                  ``list[Decision]``, already applied
@@ -149,7 +150,7 @@ def can_overlap(engine: object) -> bool:
     declared = getattr(engine, "concurrent", None)
     if declared is not None:
         return bool(declared)
-    methods = (getattr(engine, name, None) for name in ("load", "normalize", *STAGE_METHODS.values()))
+    methods = (getattr(engine, name, None) for name in ("load", "normalize", "await_indexed", *STAGE_METHODS.values()))
     return all(inspect.iscoroutinefunction(method) for method in methods if callable(method))
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.protocol import ChatModel
 
 #: What an engine has that can be asked questions.
-ENGINE_METHODS: tuple[str, ...] = ("ingest_session", "ingest", "flush", "retrieve", "reset")
+ENGINE_METHODS: tuple[str, ...] = ("ingest_session", "ingest", "flush", "await_indexed", "retrieve", "reset")
 
 
 def can_answer(engine: object) -> bool:
@@ -117,8 +117,9 @@ class EngineReader:
             else:
                 for message in session.messages:
                     await _call(self.engine.ingest, message, ctx)
-        if callable(getattr(self.engine, "flush", None)):
-            await _call(self.engine.flush, ctx)
+        for name in ("flush", "await_indexed"):
+            if callable(getattr(self.engine, name, None)):
+                await _call(getattr(self.engine, name), ctx)
 
     async def retrieve(self, query: str, sample: Sample, question: QAPair) -> list[Hit]:
         if self._context is None:
