@@ -82,9 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     rescore.add_argument("--lang", choices=("en", "zh"), default="en")
     rescore.set_defaults(command=_rescore)
 
-    init = commands.add_parser("init", help="copy the shipped prompts into the project, to edit them there")
-    init.add_argument("--prompts", action="store_true", required=True, help="copy the prompts")
-    init.add_argument("folder", nargs="?", type=Path, default=Path("prompts"))
+    init = commands.add_parser("init", help="add a first case, an engine to replace, a CI job and the configuration")
+    init.add_argument("--prompts", action="store_true", help="copy the shipped prompts instead, to edit them there")
+    init.add_argument(
+        "folder", nargs="?", type=Path, help="the project (default: this folder); with --prompts: prompts"
+    )
     init.set_defaults(command=_init)
 
     from pytest_memeval.cli_bisect import add_bisect_command
@@ -298,8 +300,20 @@ def _load_sets(files: dict[str, Path], options: dict[str, Any]) -> dict[str, Any
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    from pytest_memeval.assets.prompts import copy_prompts
+    if arguments.prompts:
+        from pytest_memeval.assets.prompts import copy_prompts
 
-    copy_prompts(arguments.folder)
-    _say(f"Prompts are in {arguments.folder}; use them with memeval_prompts = {arguments.folder.as_posix()}")
+        folder = arguments.folder or Path("prompts")
+        copy_prompts(folder)
+        _say(f"Prompts are in {folder}; use them with memeval_prompts = {folder.as_posix()}")
+        return 0
+    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.starter import start
+
+    folder = arguments.folder or Path()
+    if not folder.is_dir():
+        raise SettingsError(f"{folder}: no such folder")
+    for step in start(folder):
+        _say(f"{step.verb:<6} {step.file}" + (f": {step.text}" if step.text else ""))
+    _say("Run pytest cases/ now. Then put your own memory system into the engine, and your own cases beside the first.")
     return 0

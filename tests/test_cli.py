@@ -58,7 +58,7 @@ def status(*words: str) -> int:
         (["rescore", "latest"], "There is no run in .memeval/runs"),
         (["rescore", "good.yaml"], "good.yaml is not valid JSON"),
         (["init", "--prompts", "full"], "full exists already; nothing was copied"),
-        (["init"], "--prompts"),
+        (["init", "nowhere"], "nowhere: no such folder"),
         ([], "COMMAND"),
     ],
 )
