@@ -41,7 +41,7 @@ PROJECTS: dict[str, dict[str, str]] = {
     },
     "ini": {"pytest.ini": "[pytest]\nxfail_strict = true\n", "requirements.txt": "pytest\n"},
     "old": {
-        "setup.cfg": "[tool:pytest]\naddopts = -q\n",
+        "setup.cfg": "[tool:pytest]\naddopts = -ra\n",
         "setup.py": "",
         ".gitlab-ci.yml": "test:\n  script: [pytest]\n",
     },
