@@ -56,6 +56,10 @@ class Ahead:
         if self._closed or key in self._prepared:
             return
         prepared = self._prepared[key] = make()
+        # Said before anybody can ask the run for a result: from now on its stages run on the loop alone.
+        go_ahead = getattr(prepared.run, "go_ahead", None)
+        if go_ahead is not None:
+            go_ahead()
         prepared.work = asyncio.run_coroutine_threadsafe(self._work(prepared), self._loop.loop())
 
     async def _work(self, prepared: Prepared) -> None:

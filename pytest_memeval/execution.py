@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import CaseDatabases, StageContext, StageError
 from pytest_memeval.live_memories import decisions_by_memory, labelled_memories, live_content, live_id
 from pytest_memeval.llm.protocol import ChatModel, Embedder
+from pytest_memeval.llm.sync import run_sync
 from pytest_memeval.loops import call_blocking, in_daemon_thread
 from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.recording import StageChatModel
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import EvalCase
 
+#: Seconds that an engine may take to let go of a store.
+RELEASE_SECONDS = 30.0
 #: What is called of an engine.
 _METHODS = (
     "extract",
@@ -130,7 +134,16 @@ class StageExecutor:
         return databases
 
     def close(self) -> None:
-        """Close the databases that were opened here."""
+        """Let the engine let go of the case's stores, and close the databases that were opened here."""
+        release = getattr(self._engine, "release", None)
+        contexts, self._contexts = self._contexts, {}
+        if callable(release):
+            for ctx in contexts.values():
+                # What goes wrong here is no part of the case any more.
+                with contextlib.suppress(Exception):
+                    waits = release(replace(ctx, record=_no_record))
+                    if inspect.isawaitable(waits):
+                        run_sync(_awaited(waits), timeout=RELEASE_SECONDS)
         for databases in self._own:
             databases.close()
 
@@ -398,3 +411,7 @@ def _no_record(kind: str, **fields: Any) -> None:
 
 def _no_folder() -> Path:
     raise StageError("this run gives the case no folder of its own", kind="unsupported")
+
+
+async def _awaited(waits: Awaitable[Any]) -> None:
+    await waits

@@ -106,6 +106,8 @@ def engine_names() -> tuple[str, ...]:
 
 def engine_problem(name: str) -> str | None:
     """What is wrong with the name of an engine; ``None`` where nothing is. Imports no engine."""
+    if name == "http":
+        return "the http engine is named by its address, http://localhost:8000"
     if ":" in name or name in SHIPPED or name in entry_points(ENGINE_GROUP):
         return None
     from pytest_memeval.documents.problems import did_you_mean
@@ -114,10 +116,34 @@ def engine_problem(name: str) -> str | None:
 
 
 def build_engine(name: str, where: str, harness: Harness | None = None) -> object:
-    """The engine with a short name. One that is made by a class method ``from_settings(harness)`` is made so where
-    there is a harness. Raises SettingsError."""
+    """The engine that is named: a short name, an address, or ``module:attribute``.
+
+    One with a short name and a class method ``from_settings(harness)`` is made by that where there is a harness. Raises
+    SettingsError.
+    """
+    from pytest_memeval.engine.protocol import EngineSetupError
     from pytest_memeval.settings import SettingsError
 
+    try:
+        return usable(_made(name, where, harness), where)
+    except EngineSetupError as error:
+        raise SettingsError(f"{where}: {error}") from None
+
+
+def is_address(name: str) -> bool:
+    """Whether an engine is named by the address of a server."""
+    return name.startswith(("http://", "https://"))
+
+
+def _made(name: str, where: str, harness: Harness | None) -> object:
+    from pytest_memeval.settings import SettingsError
+
+    if is_address(name):
+        from pytest_memeval.engine.adapters.http import HttpEngine
+
+        return HttpEngine(name, timeout=180.0 if harness is None else harness.settings.request_timeout)
+    if ":" in name:
+        return load_object(name, where)
     if name in SHIPPED:
         target = find_object(SHIPPED[name], where)
     else:
@@ -126,7 +152,7 @@ def build_engine(name: str, where: str, harness: Harness | None = None) -> objec
             raise SettingsError(f"{where}: {engine_problem(name)}")
         target = _loaded(point, where)
     maker = getattr(target, "from_settings", None)
-    return usable(maker(harness) if harness is not None and callable(maker) else made(target, name, where), where)
+    return maker(harness) if harness is not None and callable(maker) else made(target, name, where)
 
 
 def usable(engine: object, where: str) -> object:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_memeval.extensions import build_engine, find_object, load_metrics, load_object, usable
+from pytest_memeval.extensions import build_engine, find_object, load_metrics, load_object
 from pytest_memeval.garbage import end_quickly
 from pytest_memeval.loops import LoopThread
 from pytest_memeval.search_parts import SearchParts
@@ -159,13 +159,7 @@ class Harness:
             from pytest_memeval.engine.predictions import PredictionsEngine
 
             return PredictionsEngine(self.settings.predictions)
-        name = self.settings.engine
-        if name == "reference":
-            from pytest_memeval.engine.reference.engine import ReferenceEngine
-
-            return ReferenceEngine()
-        where = self.settings.where("engine")
-        return usable(load_object(name, where), where) if ":" in name else build_engine(name, where, self)
+        return build_engine(self.settings.engine, self.settings.where("engine"), self)
 
     def build_llm(self) -> ChatModel:
         """The chat model that the settings name. Raises SettingsError for what it lacks; sends nothing."""

@@ -273,7 +273,9 @@ def check_options(config: pytest.Config) -> None:
 
 def _check_engine(config: pytest.Config, settings: Settings) -> None:
     """An engine that cannot be imported ends the run here: every case would be an error with the same words."""
-    if settings.predictions is not None or ":" not in settings.engine:
+    from pytest_memeval.extensions import is_address
+
+    if settings.predictions is not None or ":" not in settings.engine or is_address(settings.engine):
         return
     from pytest_memeval.harness import find_object
 

@@ -201,9 +201,13 @@ class CaseRun:
                 error = case_error(late, over) if broken is None else _void(late, broken)
                 self.results[late] = StageResult(error=error)
 
+    def go_ahead(self) -> None:
+        """From now on every stage runs on the loop: two threads must not both take the case up."""
+        self._here, self._executor.wait_for = False, None
+
     async def advance(self, stage: str) -> StageResult:
         """Run the stage and what it builds on, unless done. An empty result for a stage that the case does not need."""
-        self._here, self._executor.wait_for = False, None
+        self.go_ahead()
         return await self._advance(stage)
 
     async def _advance(self, stage: str) -> StageResult:

@@ -13,6 +13,7 @@ stage                 method                                      returns
 ====================  ==========================================  =========================================
 (before the stages)   ``load(memories, scenes, ctx)``             nothing; fills the store
 (after writing)       ``await_indexed(ctx)`` (optional)           nothing; what was written can be found
+(after the case)      ``release(ctx)`` (optional)                 nothing; the store is not used again
 ``l1``                ``extract(conversation, ctx)``              ``list[Memory]``
 (after ``l1``)        ``normalize(memories, ctx)`` (optional)     ``list[Memory]``
 ``l15``               ``resolve(memories, ctx)``                  ``list[Decision]``, already applied
@@ -128,6 +129,10 @@ class StageError(Exception):
         self.stage = stage
 
 
+class EngineSetupError(ValueError):
+    """An engine cannot be made here: something that it needs is missing or wrong. One sentence."""
+
+
 class UnusableAnswer(StageError):
     """A model answered, but not with anything that can be read as the result asked for."""
 
@@ -150,7 +155,10 @@ def can_overlap(engine: object) -> bool:
     declared = getattr(engine, "concurrent", None)
     if declared is not None:
         return bool(declared)
-    methods = (getattr(engine, name, None) for name in ("load", "normalize", "await_indexed", *STAGE_METHODS.values()))
+    methods = (
+        getattr(engine, name, None)
+        for name in ("load", "normalize", "await_indexed", "release", *STAGE_METHODS.values())
+    )
     return all(inspect.iscoroutinefunction(method) for method in methods if callable(method))
 
 
