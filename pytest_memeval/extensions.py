@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 ENGINE_GROUP = "memeval.engines"
 METRIC_GROUP = "memeval.metrics"
 #: Engine of this package → where it is made.
-SHIPPED: Mapping[str, str] = {"reference": "pytest_memeval.engine.reference.engine:ReferenceEngine"}
+SHIPPED: Mapping[str, str] = {
+    "reference": "pytest_memeval.engine.reference.engine:ReferenceEngine",
+    "sgme": "pytest_memeval.engine.adapters.sgme:SgmeEngine",
+}
 
 
 def find_object(name: str, where: str) -> Any:
