@@ -154,4 +154,5 @@ def test_numbers_and_names():
     assert metric_title("search.ndcg@10") == "NDCG@10"
     assert metric_title("l1.per_dimension_f1.family", "zh") == "各维度 F1 family"
     assert metric_title("l1.memory_recall{tag=slow}") == "memory recall"
-    assert metric_title("qa.judge_score") == "qa.judge_score"
+    assert metric_title("qa.judge_score") == "judge score"
+    assert metric_title("metrics.of_ones_own") == "metrics.of_ones_own"
