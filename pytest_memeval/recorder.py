@@ -331,6 +331,7 @@ class Recorder:
         write_lines(Path(self.settings.save_predictions), (dumps(row) + "\n" for row in rows))
 
     def run_info(self, *, partial: str | None, notes: tuple[str, ...]) -> RunInfo:
+        from pytest_memeval.llm.redaction import without_keys
         from pytest_memeval.run_notes import call_notes, judge_info, model_info, prediction_notes, trial_notes
 
         settings = self.settings
@@ -386,13 +387,14 @@ class Recorder:
             ),
             config={
                 "rootdir": str(settings.rootdir),
-                "options": {key: _plain(value) for key, value in sorted(settings.values.items())},
+                # An address may hold a password, another plugin's option a key.
+                "options": {key: without_keys(_plain(value)) for key, value in sorted(settings.values.items())},
             },
             environment={
                 "python": platform.python_version(),
                 "platform": platform.platform(),
                 "pytest_memeval": __version__,
-                "command": sys.argv[1:],
+                "command": without_keys(sys.argv[1:]),
                 **({"prepared_in_vain": self.in_vain} if self.in_vain else {}),
                 **({"resumed": self.resumed.to_json()} if self.resumed is not None else {}),
             },

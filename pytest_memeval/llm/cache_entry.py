@@ -41,6 +41,8 @@ class ChatRequest:
     stage: str = ""
     #: The rest of a request that another program wrote, word for word; its temperature and cap are in there too.
     extra: Mapping[str, Any] | None = None
+    #: Keys besides the environment's that must not be written, such as another program's own.
+    secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -65,11 +67,15 @@ class ChatRequest:
 
     def body(self) -> dict[str, Any]:
         """The request's JSON form without endpoint, model, stage and trial. The known keys are cut out."""
+
+        def safe(text: str) -> str:
+            return redact_known(text, self.secrets)
+
         return {
-            "messages": _texts(_well_formed(self.messages), redact_known),
+            "messages": _texts(_well_formed(self.messages), safe),
             "parameters": {"temperature": float(self.temperature), "max_tokens": self.max_tokens},
             "response_format": plain(self.response_format),
-            **({} if self.extra is None else {"extra": _texts(plain(self.extra), redact_known)}),
+            **({} if self.extra is None else {"extra": _texts(plain(self.extra), safe)}),
         }
 
 

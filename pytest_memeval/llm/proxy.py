@@ -143,6 +143,7 @@ class Proxy:
             trial=asked.trial,
             stage=asked.stage,
             extra=extra,
+            secrets=asked.secrets,
         )
         entry = self._held(request)
         if entry is not None:

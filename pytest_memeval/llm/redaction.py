@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import quote
 
 #: What stands where a secret stood.
@@ -84,6 +85,26 @@ def redact(text: str, extra_secrets: Iterable[str | None] = ()) -> str:
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def without_keys(value: Any) -> Any:
+    """A JSON value with :func:`redact` on every text in it, and on what is named like a secret in a list of options
+    (``--api-key=…``, or ``--api-key`` and the value behind it)."""
+    if isinstance(value, str):
+        name, equals, _ = value.partition("=")
+        return f"{name}={REDACTED}" if equals and _names_secret(name) else redact(value)
+    if isinstance(value, Mapping):
+        return {name: without_keys(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        behind = [False, *(isinstance(item, str) and _names_secret(item) for item in value)]
+        return [REDACTED if follows else without_keys(item) for item, follows in zip(value, behind, strict=False)]
+    return value
+
+
+def _names_secret(option: str) -> bool:
+    """Whether an option of the command line is named like a secret: ``--openai-api-key``, ``--token``."""
+    last = re.fullmatch(rf"--(?:[\w-]+[-_])?{_SECRET_NAME}", option, re.IGNORECASE)
+    return last is not None
 
 
 class RedactingFilter(logging.Filter):

@@ -6,6 +6,7 @@ import logging
 import pickle
 import traceback
 from pathlib import Path
+from typing import Any
 
 import chat_server as fake
 import pytest
@@ -19,7 +20,7 @@ from pytest_memeval.llm.cached_model import CachedChatModel
 from pytest_memeval.llm.export import export_jsonl
 from pytest_memeval.llm.openai_client import OpenAIChatModel
 from pytest_memeval.llm.protocol import ChatModelError, ModelPending
-from pytest_memeval.llm.redaction import REDACTED, redact, redact_known
+from pytest_memeval.llm.redaction import REDACTED, redact, redact_known, without_keys
 from pytest_memeval.llm.retry import RetryPolicy
 from pytest_memeval.llm.settings import ModelSettings
 
@@ -50,6 +51,24 @@ def test_f33_whatever_looks_like_a_key_is_cut_out(text: str, secret: str) -> Non
     assert secret not in clean
     assert REDACTED in clean
     assert redact(clean) == clean
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--memeval-base-url", "http://u:pass-word@h/v1"], ["--memeval-base-url", "http://<redacted>@h/v1"]),
+        (["--memeval-base-url=http://u:pass-word@h/v1"], ["--memeval-base-url=http://<redacted>@h/v1"]),
+        (["--api-key", "abc", "cases"], ["--api-key", "<redacted>", "cases"]),
+        (["--other-token=abc", "-k", "key"], ["--other-token=<redacted>", "-k", "key"]),
+        (["cases", "-k", "token", "--memeval-max-tokens", "5"], ["cases", "-k", "token", "--memeval-max-tokens", "5"]),
+        (
+            {"base_url": "https://h/v1?api_key=abcdef", "limit": 3},
+            {"base_url": "https://h/v1?api_key=<redacted>", "limit": 3},
+        ),
+    ],
+)
+def test_f33_options_are_kept_without_their_keys(words: Any, expected: Any) -> None:
+    assert without_keys(words) == expected
 
 
 def test_f33_the_values_of_the_key_variables_are_cut_out(monkeypatch: pytest.MonkeyPatch) -> None:
