@@ -140,8 +140,9 @@ class Kind(ABC):
 
         return KindFile
 
-    def rescore(self, record: CaseResult, case: Any) -> CaseResult:
-        """The record scored again from its stored outputs and today's labels; by default it stays as it is."""
+    def rescore(self, record: CaseResult, case: Any, case_set: KindSet, protocol: Mapping[str, Any]) -> CaseResult:
+        """The record scored again from its stored outputs and today's labels; by default it stays as it is.
+        ``protocol`` is the run's. Raises OutputError for outputs that cannot be read."""
         return record
 
 
@@ -292,8 +293,8 @@ class KindRun(ABC):
         tell, and the case is never taken from an earlier run."""
         return ""
 
-    def restore(self, record: CaseResult) -> None:
-        """Take the record of an earlier run in the place of the work."""
+    def restore(self, record: CaseResult) -> bool:
+        """Take the record of an earlier run in the place of the work. False, and nothing changed, where it cannot."""
         # The project's own metrics are computed anew.
         self.sections = {name: section for name, section in record.sections.items() if name != SECTION}
         self.statuses = {name: was for name, was in record.stages.items() if not name.startswith(f"{SECTION}.")}
@@ -301,6 +302,7 @@ class KindRun(ABC):
         self.results = {self.stage: StageResult(calls=record.calls, seconds=record.timings.get(self.stage, 0.0))}
         self.seconds = record.duration_seconds
         self._done = True
+        return True
 
     # -- what it leaves --------------------------------------------------------------------------------------------
 

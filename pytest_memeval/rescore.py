@@ -71,7 +71,12 @@ def rescore_report(
         here = replace(change, scoring=replace(change.scoring, cutoffs=cutoffs.get(record.set, CUTOFFS)))
         try:
             registry = getattr(case_sets[record.set], "registry", None)
-            results.append(rescore_case(record, case, here, run, registry))
+            loaded = case_sets[record.set]
+            if isinstance(loaded, KindSet) and isinstance(case, KindCase):
+                results.append(_rescore_kind(record, case, loaded, run))
+            else:
+                assert isinstance(case, EvalCase)
+                results.append(rescore_case(record, case, here, run, registry))
         except OutputError as error:
             raise ReportError(f"The outputs of {record.node_id} cannot be read: {error}.") from None
     known = {(record.set, record.case_id) for record in records} | _not_run(run)
@@ -123,7 +128,7 @@ def _notes(*, in_code: int, gone: int, changed: int, added: int) -> list[str]:
 
 
 def rescore_case(
-    record: CaseResult, case: EvalCase | KindCase, change: Rescoring, run: RunInfo, registry: Registry | None = None
+    record: CaseResult, case: EvalCase, change: Rescoring, run: RunInfo, registry: Registry | None = None
 ) -> CaseResult:
     """One case with its stored outputs and today's labels, which were checked against ``registry``. A stage that has
     labels now and of which the run kept no output is errored: it cannot be told from the record. So is a case whose
@@ -135,8 +140,6 @@ def rescore_case(
         parts = [rescore_case(part, case, change, run, registry) for part in single_records(record)]
         whole = together(record, parts)
         return whole if whole.errors else replace(whole, missed_expectations=_missed(whole, case, change, run))
-    if isinstance(case, KindCase):
-        return kind_named(record.kind).rescore(record, case)
     described = replace(
         record,
         source=case.source,
@@ -172,22 +175,48 @@ def rescore_case(
     )
 
 
-def _missed(record: CaseResult, case: EvalCase | KindCase, change: Rescoring, run: RunInfo) -> tuple[str, ...]:
+def _missed(record: CaseResult, case: EvalCase, change: Rescoring, run: RunInfo) -> tuple[str, ...]:
     """The thresholds that the averages of a case's trials miss."""
-    assert not isinstance(case, KindCase)
     selected = None if "all" in run.stages else frozenset(run.stages)
     optional = [one for one in default_expectations(case, change.expect) if one not in case.expect]
     thresholds = expectations_of(case, selected, change.expect)
     return tuple(missed_expectations(record.sections, thresholds, optional))
 
 
-def _invalid(record: CaseResult, case: EvalCase) -> CaseResult:
+def _rescore_kind(record: CaseResult, case: KindCase, case_set: KindSet, run: RunInfo) -> CaseResult:
+    if record.outcome == "skipped":
+        return record
+    if record.trials:
+        parts = [_rescore_kind(part, case, case_set, run) for part in single_records(record)]
+        whole = together(record, parts)
+        return whole if whole.errors else replace(whole, missed_expectations=_missed_of(whole, case))
+    if case.problems:
+        return _invalid(replace(record, content_hash=case.content_hash, line=case.line), case)
+    again = kind_named(record.kind).rescore(record, case, case_set, run.protocol or {})
+    if again is record:
+        return record
+    # A project's own metrics stay as they were: their functions are not at hand.
+    own = {name: before for name, before in record.stages.items() if name.startswith(f"{SECTION}.")}
+    kept = {SECTION: record.sections[SECTION]} if SECTION in record.sections else {}
+    again = replace(again, stages={**again.stages, **own}, sections={**again.sections, **kept})
+    missed = () if again.errors else _missed_of(again, case)
+    return replace(again, missed_expectations=missed, has_expectations=bool(case.expect))
+
+
+def _missed_of(record: CaseResult, case: KindCase) -> tuple[str, ...]:
+    return tuple(missed_expectations(record.sections, case.expect))
+
+
+def _invalid(record: CaseResult, case: EvalCase | KindCase) -> CaseResult:
     text = "\n".join(f"line {problem.line}: {problem.message}" for problem in case.problems)
-    truths = truth_stages(case)
+    stages: dict[str, StageStatus] = dict.fromkeys(case.stages, "void") if isinstance(case, KindCase) else {}
+    if isinstance(case, EvalCase):
+        truths = truth_stages(case)
+        stages = {stage: "void" if stage in truths else "no_truth" for stage in DISTILL_STAGES}
     return replace(
         record,
         outcome="errored",
-        stages={stage: "void" if stage in truths else "no_truth" for stage in DISTILL_STAGES},
+        stages=stages,
         sections={},
         errors=(CaseError("case", "invalid_case", text),),
         missed_expectations=(),

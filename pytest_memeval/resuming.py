@@ -126,8 +126,7 @@ class Resumer:
         record = stored.take(node_id, key)
         if record is None:
             return Resumption(key, ABSENT if state == TAKEN else state)
-        run.restore(record)
-        return Resumption(key, TAKEN)
+        return Resumption(key, TAKEN if run.restore(record) else ABSENT)
 
     def keep_databases(self, node_id: str, folder: Path) -> None:
         """Copy what the earlier run kept of a case that was taken from it."""

@@ -12,6 +12,7 @@ from pytest_memeval.kinds import Kind, KindRun, KindSet
 
 if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
+    from pytest_memeval.results import CaseResult
 
 _COMMENT = re.compile(rb"(?m)(?:^|[ \t])#[^\n]*")
 _DATASET = re.compile(rb"(?:^|\n)dataset[ \t]*:")
@@ -70,6 +71,13 @@ class QAKind(Kind):
             label=label,
             timeout=harness.settings.timeout,
         )
+
+    def rescore(self, record: CaseResult, case: Any, case_set: KindSet, protocol: Mapping[str, Any]) -> CaseResult:
+        from pytest_memeval.qa.cases import QASet
+        from pytest_memeval.qa.stored import rescored
+
+        assert isinstance(case_set, QASet)
+        return rescored(record, case, case_set, protocol)
 
     def can_overlap(self, values: Mapping[str, Any]) -> bool:
         from pytest_memeval.qa.setup import may_overlap

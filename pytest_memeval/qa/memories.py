@@ -155,6 +155,9 @@ MEMORIES: Mapping[str, type[BaseMemory]] = {
     memory.name: memory for memory in (Bm25Memory, VectorMemory, RecentMemory, FullContextMemory, NullMemory)
 }
 
+#: Those whose order means nothing.
+UNRANKED: frozenset[str] = frozenset({"full-context", "recent", "null"})
+
 
 def build_memory(name: str, k: int = DEFAULT_K) -> BaseMemory:
     """A new memory of that name. KeyError for an unknown one."""

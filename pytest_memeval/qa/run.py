@@ -17,11 +17,13 @@ from pytest_memeval.judge.refusal import is_unanswerable
 from pytest_memeval.judge.verdict import JudgeError
 from pytest_memeval.kinds import KindRun
 from pytest_memeval.loops import in_daemon_thread
+from pytest_memeval.outputs import OutputError
 from pytest_memeval.qa.answering import ANSWER_STAGE, Answerer, ChatAnswerer, context_text, estimated_tokens
 from pytest_memeval.qa.cases import QACase
 from pytest_memeval.qa.memories import build_memory
 from pytest_memeval.qa.memory import sources_of
 from pytest_memeval.qa.scoring import Answered, score
+from pytest_memeval.qa.stored import failed_by_verdict, restored_sections, statuses_of
 from pytest_memeval.recording import StageChatModel
 from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResult
 from pytest_memeval.values import Hit
@@ -76,6 +78,8 @@ class QARun(KindRun):
         self._made: QASetup | None = None
         self._calls: list[CallRecord] = []
         self._seconds: dict[str, float] = {}
+        #: Figures that the judge gave no verdict for, as ``section.metric``.
+        self._failed: set[str] = set()
 
     @property
     def _setup(self) -> QASetup:
@@ -93,27 +97,17 @@ class QARun(KindRun):
             async with self._setup.conversations.use(key, self._load) as conversation:
                 self._charge_reading(conversation)
                 found = await self._answered(pair, conversation)
-                sample = conversation.sample
                 found = await self._judged(pair, found)
         finally:
             self._keep()
         self.sections = score(
             pair,
             found,
-            sample,
             self._dataset.format,
             adversarial_counts=self._setup.adversarial_counts,
             errata=self._errata,
         )
-        self.statuses.setdefault("qa", "scored")
-        if self.errors:
-            # Only the judge failed: everything else was measured, and counts.
-            measured = {
-                f"{name}.{metric.partition('.')[0].partition('@')[0]}"
-                for name, section in self.sections.items()
-                for metric in section.ratios
-            }
-            self.statuses = {**dict.fromkeys(sorted(measured), "scored"), **self.statuses}
+        self.statuses.update(statuses_of(self.sections, self._failed))
 
     async def _load(self) -> Sample:
         # A streamed file takes seconds to come to the sample.
@@ -151,6 +145,10 @@ class QARun(KindRun):
             "answer": answer,
             "sources": sources[:KEPT_SOURCES],
             "sources_in_all": len(sources),
+            "hits": len(hits),
+            **({"evidence_turns": list(pair.evidence)} if len(sources) > KEPT_SOURCES else {}),
+            **({} if pair.corrected_answer is None else {"corrected_truth": pair.corrected_answer}),
+            **({} if pair.corrected_evidence is None else {"corrected_evidence": list(pair.corrected_evidence)}),
             "context_tokens": tokens,
             **({"arms": arms} if arms else {}),
         }
@@ -186,11 +184,13 @@ class QARun(KindRun):
         judged = await self._verdict(own, pair, pair.answer, found.answer, mode)
         corrected = judged
         if pair.corrected_answer is not None:
-            corrected = await self._verdict(own, pair, pair.corrected_answer, found.answer, mode)
+            corrected = await self._verdict(own, pair, pair.corrected_answer, found.answer, mode, corrected=True)
         self._seconds["judge"] = time.perf_counter() - started
         return replace(found, judged=judged, judged_corrected=corrected)
 
-    async def _verdict(self, judge: Judge, pair: QAPair, truth: str, answer: str, mode: Any) -> float | None:
+    async def _verdict(
+        self, judge: Judge, pair: QAPair, truth: str, answer: str, mode: Any, *, corrected: bool = False
+    ) -> float | None:
         """The judge's score; a judge that cannot tell is an error of the score alone, and the other figures stay."""
         try:
             # Only the package's own judge knows of a question's date; a project's has the protocol's four places.
@@ -199,17 +199,14 @@ class QARun(KindRun):
         except JudgeError as error:
             if not any(known.kind == error.kind for known in self.errors):
                 self.errors.append(CaseError("qa", error.kind, f"the judge gave no verdict: {error}"))
-            self.statuses["qa"] = "errored"
-            self.statuses.update({f"qa.{name}": "errored" for name in ("judge_score", "judge_score_by_type")})
-            self.statuses.update({f"longmemeval.{name}": "errored" for name in _JUDGED if self._is_longmemeval})
+            self._failed.update(
+                failed_by_verdict(longmemeval=self._dataset.format == "longmemeval", corrected=corrected)
+            )
             return None
         known = self.outputs["qa"].setdefault("verdicts", [])
-        known.append({"score": verdict.score, "mode": verdict.mode, "reason": verdict.reason})
+        of = {"of": "corrected"} if corrected else {}
+        known.append({"score": verdict.score, "mode": verdict.mode, "reason": verdict.reason, **of})
         return float(verdict.score)
-
-    @property
-    def _is_longmemeval(self) -> bool:
-        return self._dataset.format == "longmemeval"
 
     def _keep(self) -> None:
         self.results["qa"] = StageResult(calls=tuple(self._calls), seconds=sum(self._seconds.values()))
@@ -222,9 +219,22 @@ class QARun(KindRun):
         read = json.dumps(dict(self._dataset.extra), sort_keys=True, default=str)
         return "" if parts is None else ".".join((_short(f"{self.case.content_hash} {read}"), *parts))
 
-    def restore(self, record: CaseResult) -> None:
+    def restore(self, record: CaseResult) -> bool:
+        try:
+            sections = restored_sections(
+                record,
+                self.case,
+                self._dataset.format,
+                memory=self._setup.memory,
+                adversarial_counts=self._setup.adversarial_counts,
+                errata=self._errata,
+            )
+        except OutputError:
+            return False
         super().restore(record)
+        self.sections = sections
         self._seconds = {name: record.timings[name] for name in STEPS if name in record.timings}
+        return True
 
     def case_result(self, **kw: Any) -> CaseResult:
         result = super().case_result(**kw)
@@ -236,9 +246,6 @@ class QARun(KindRun):
 
 def _short(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
-_JUDGED = ("accuracy", "accuracy_by_type", "abstention_accuracy")
 
 
 def _arm_hits(arm: str, sample: Sample) -> list[Hit]:

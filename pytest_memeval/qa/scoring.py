@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from pytest_memeval.datasets.models import QAPair, QuestionType, Sample
+from pytest_memeval.datasets.models import QAPair, QuestionType
 from pytest_memeval.judge.refusal import is_unanswerable
 from pytest_memeval.metrics import locomo, longmemeval
 from pytest_memeval.metrics.ranking import hit_at, recall_at
@@ -53,7 +53,6 @@ def text_names() -> tuple[str, ...]:
 def score(
     pair: QAPair,
     found: Answered,
-    sample: Sample,
     format_name: str,
     *,
     adversarial_counts: bool = False,
@@ -65,7 +64,7 @@ def score(
     if format_name == "locomo":
         sections["locomo"] = SectionRecord(ratios=_locomo(pair, found, errata=errata))
     if format_name == "longmemeval":
-        sections["longmemeval"] = SectionRecord(ratios=_longmemeval(pair, found, sample))
+        sections["longmemeval"] = SectionRecord(ratios=_longmemeval(pair, found))
     return sections
 
 
@@ -170,7 +169,7 @@ def _locomo(pair: QAPair, found: Answered, *, errata: bool) -> Ratios:
     return ratios
 
 
-def _longmemeval(pair: QAPair, found: Answered, sample: Sample) -> Ratios:
+def _longmemeval(pair: QAPair, found: Answered) -> Ratios:
     ratios: Ratios = {}
     if found.judged is not None:
         right = (float(found.judged >= RIGHT_FROM), 1.0)
@@ -181,13 +180,14 @@ def _longmemeval(pair: QAPair, found: Answered, sample: Sample) -> Ratios:
     # As the benchmark does: questions without an answer have no retrieval figures.
     if found.sources is None or not found.ranked or pair.unanswerable or not pair.evidence:
         return ratios
-    known = _LabelledTurns(pair, sample)
+    known = _LabelledTurns(pair)
     ranking = [known.label(one) for one in found.sources]
-    relevant = [known.label(one) for one in pair.evidence]
+    # They stand for the whole corpus, too: its other turns are relevant nowhere, and so in no ideal order.
+    relevant = list(pair.evidence)
     for k in CUTOFFS:
         for prefix, result in (
-            ("turn_", longmemeval.evaluate_retrieval(ranking, relevant, known.corpus, k)),
-            ("", longmemeval.evaluate_retrieval_by_session(ranking, relevant, known.corpus, k)),
+            ("turn_", longmemeval.evaluate_retrieval(ranking, relevant, relevant, k)),
+            ("", longmemeval.evaluate_retrieval_by_session(ranking, relevant, relevant, k)),
         ):
             ratios[f"{prefix}recall_any@{k}"] = (result.recall_any, 1.0)
             ratios[f"{prefix}recall_all@{k}"] = (result.recall_all, 1.0)
@@ -199,10 +199,9 @@ class _LabelledTurns:
     """Turn ids as the benchmark's evaluation names them: a turn of an answer session that holds no answer is another
     session's there, so that finding it earns nothing."""
 
-    def __init__(self, pair: QAPair, sample: Sample) -> None:
+    def __init__(self, pair: QAPair) -> None:
         self._evidence = set(pair.evidence)
         self._answering = {session_of(one) for one in pair.evidence} | set(pair.evidence_sessions)
-        self.corpus = [self.label(message.id) for session in sample.sessions for message in session.messages]
 
     def label(self, message_id: str) -> str:
         if message_id in self._evidence or session_of(message_id) not in self._answering:

@@ -16,7 +16,7 @@ from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.metrics.text.pairs import metrics_spec
 from pytest_memeval.qa.answering import Answerer, ChatAnswerer, ExtractiveAnswerer
 from pytest_memeval.qa.conversations import Conversations, Reader
-from pytest_memeval.qa.memories import MEMORIES, build_memory
+from pytest_memeval.qa.memories import MEMORIES, UNRANKED, build_memory
 from pytest_memeval.qa.readers import EngineReader, MemoryReader, can_answer, shares_nothing
 from pytest_memeval.qa.run import ARMS, QASetup
 
@@ -146,7 +146,7 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
         name = str(getattr(example, "name", "") or type(example).__name__)
         make = (lambda: MemoryReader(target())) if kind == "own" else (lambda: MemoryReader(target))
         alone = kind == "object" and not getattr(target, "concurrent", False)
-        ranked = name not in ("full-context", "recent", "null")
+        ranked = name not in UNRANKED
     answerer = _answerer(harness, values["memeval_llm"])
     judge = values["memeval_judge"]
     protocol = {
@@ -194,7 +194,7 @@ def _identity(kind: str, target: Any, protocol: Mapping[str, Any], llm: Any) -> 
         [answer.get("prompt_sha256"), judge.get("prompt_hashes")],
         [memory, protocol["retrieval_k"]],
         [model, {name: judge.get(name) for name in ("model", "endpoint")}],
-        [protocol[name] for name in ("answerer", "arms", "adversarial_in_headline", "trials")],
+        [protocol[name] for name in ("answerer", "arms", "trials")],
         __version__,
     )
     return tuple(

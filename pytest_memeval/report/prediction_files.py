@@ -31,9 +31,10 @@ def hypotheses(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def locomo_predictions(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """LoCoMo's format: a list of samples with their questions, each with its answer and what was retrieved."""
-    samples: dict[str, list[dict[str, Any]]] = {}
-    for entry in _answered(report, "locomo"):
+    """LoCoMo's format: a list of samples with their questions in the published order, each with its answer and what
+    was retrieved. A sample that two files of the run ask about is there twice."""
+    samples: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in sorted(_answered(report, "locomo"), key=_published):
         output = entry["outputs"]["qa"]
         row: dict[str, Any] = {"question": output["question"]}
         if output["truth"]:
@@ -48,8 +49,14 @@ def locomo_predictions(report: Mapping[str, Any]) -> list[dict[str, Any]]:
                 CONTEXT: output["sources"],
             }
         )
-        samples.setdefault(entry["case_id"].rpartition("::")[0], []).append(row)
-    return [{"sample_id": sample_id, "qa": rows} for sample_id, rows in samples.items()]
+        samples.setdefault(_published(entry)[:2], []).append(row)
+    return [{"sample_id": sample_id, "qa": rows} for (_, sample_id), rows in samples.items()]
+
+
+def _published(entry: Mapping[str, Any]) -> tuple[str, str, int]:
+    """File, sample and the question's place in it: reports list ``q10`` before ``q2``, benchmarks count."""
+    sample_id, _, question = entry["case_id"].rpartition("::q")
+    return entry["set"], sample_id, int(question)
 
 
 def prediction_files(report: Mapping[str, Any]) -> dict[str, Iterator[str]]:

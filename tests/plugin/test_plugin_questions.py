@@ -306,6 +306,19 @@ def test_predictions_in_locomo_s_format(questions: Project) -> None:
     assert samples[0]["qa"][4]["adversarial_answer"] == "Leeds"
 
 
+def test_predictions_are_in_the_published_order(questions: Project) -> None:
+    """Reports list q10 before q2; whoever lays the predictions beside the data counts."""
+    record = locomo_record("a")
+    record["qa"] = [{**record["qa"][3], "question": f"What colour is boat {number}?"} for number in range(12)]
+    put(questions, "locomo.json", [record])
+    put(questions, "again.json", [record])
+    questions.run("locomo.json", "again.json").assert_outcomes(passed=24)
+    samples = json.loads((questions.path / "out" / "locomo_predictions.json").read_text("utf-8"))
+    wanted = [f"What colour is boat {number}?" for number in range(12)]
+    # The same sample out of two files is two: neither's answers are laid over the other's.
+    assert [[one["question"] for one in sample["qa"]] for sample in samples] == [wanted, wanted]
+
+
 def test_a_yaml_file_names_a_part_of_a_data_set(questions: Project) -> None:
     locomo(questions, "a", "b")
     put(

@@ -19,7 +19,7 @@ def locomo(tmp_path: Path) -> Sample:
 
 
 def values(sample: Sample, index: int, found: Answered, **how: bool) -> dict[str, float | None]:
-    sections = score(sample.qa_pairs[index], found, sample, "locomo", **how)
+    sections = score(sample.qa_pairs[index], found, "locomo", **how)
     return {**sections["qa"].values(), **{f"locomo.{k}": v for k, v in sections["locomo"].values().items()}}
 
 
@@ -87,7 +87,7 @@ def test_longmemeval_retrieval_and_accuracy(tmp_path: Path) -> None:
     sample = longmemeval(tmp_path)
     # The first hit is a turn of the answer session that holds no answer: it earns nothing.
     found = Answered("under the fern", ["answer_1_2", "noise_1_1", "answer_1_1"], judged=1.0)
-    section = score(sample.qa_pairs[0], found, sample, "longmemeval")["longmemeval"].values()
+    section = score(sample.qa_pairs[0], found, "longmemeval")["longmemeval"].values()
     assert section["accuracy"] == section["accuracy_by_type.single_session_user"] == 1.0
     assert (section["turn_recall_any@1"], section["turn_recall_any@5"]) == (0.0, 1.0)
     assert (section["recall_any@1"], section["recall_all@5"]) == (0.0, 1.0)
@@ -96,7 +96,7 @@ def test_longmemeval_retrieval_and_accuracy(tmp_path: Path) -> None:
 
 def test_longmemeval_abstention_counts_where_it_is_judged(tmp_path: Path) -> None:
     sample = longmemeval(tmp_path, question_id="q_abs", kind="multi-session")
-    sections = score(sample.qa_pairs[0], Answered("You never said.", [], judged=1.0), sample, "longmemeval")
+    sections = score(sample.qa_pairs[0], Answered("You never said.", [], judged=1.0), "longmemeval")
     assert sections["longmemeval"].values() == {
         "accuracy": 1.0,
         "accuracy_by_type.multi_session": 1.0,
