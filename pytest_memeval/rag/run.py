@@ -206,10 +206,11 @@ class RagRun(KindRun):
             return ""
         return ".".join((short(json.dumps([self.case.content_hash, contexts])), *parts))
 
-    def restore(self, record: CaseResult) -> None:
-        super().restore(record)
+    def restore(self, record: CaseResult) -> bool:
+        taken = super().restore(record)
         section = self.sections.get("rag")
         self._assertions = dict(section.details.get("assertions", {})) if section is not None else {}
+        return taken
 
     def meta(self, set_path: str) -> Mapping[str, Any]:
         return run_meta(self._setup, set_path)
