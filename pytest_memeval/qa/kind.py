@@ -24,6 +24,7 @@ class QAKind(Kind):
 
     name = "qa"
     stage = "qa"
+    planned = True
     sections = ("qa", "locomo", "longmemeval")
     fixtures = ("memeval_engine", "memeval_judge", "memeval_llm")
     main_figures = (
@@ -67,6 +68,7 @@ class QAKind(Kind):
             case_set.dataset,
             set_key=str(case_set.path),
             errata=case_set.extra["protocol"]["errata"] is not None,
+            plan=harness.plan,
             loop=harness.loop,
             label=label,
             timeout=harness.settings.timeout,

@@ -22,6 +22,7 @@ from pytest_memeval.qa.answering import ANSWER_STAGE, Answerer, ChatAnswerer, co
 from pytest_memeval.qa.cases import QACase
 from pytest_memeval.qa.memories import build_memory
 from pytest_memeval.qa.memory import sources_of
+from pytest_memeval.qa.planning import plan_question
 from pytest_memeval.qa.scoring import Answered, score
 from pytest_memeval.qa.stored import failed_by_verdict, restored_sections, statuses_of
 from pytest_memeval.recording import StageChatModel
@@ -30,6 +31,7 @@ from pytest_memeval.values import Hit
 
 if TYPE_CHECKING:
     from pytest_memeval.judge.protocol import Judge
+    from pytest_memeval.plan import Plan, PlanningChatModel
     from pytest_memeval.qa.conversations import Conversation, Conversations
 
 #: Ids of retrieved messages that a record keeps.
@@ -55,6 +57,9 @@ class QASetup:
     arms: tuple[str, ...] = ()
     ranked: bool = True
     adversarial_counts: bool = False
+    #: In a run that only plans: what counts the calls of reading conversations, and the controls of the judge.
+    planned_reading: PlanningChatModel | None = None
+    planned_controls: int = 0
 
 
 class QARun(KindRun):
@@ -71,10 +76,12 @@ class QARun(KindRun):
         *,
         set_key: str,
         errata: bool,
+        plan: Plan | None = None,
         **kw: Any,
     ) -> None:
         super().__init__(case, kind="qa", **kw)
         self._make_setup, self._dataset, self._set_key, self._errata = make_setup, dataset, set_key, errata
+        self._plan = plan
         self._made: QASetup | None = None
         self._calls: list[CallRecord] = []
         self._seconds: dict[str, float] = {}
@@ -93,6 +100,9 @@ class QARun(KindRun):
     async def measure(self) -> None:
         pair = self.case.pair
         key = f"{self._set_key}::{self.case.sample_id}"
+        if self._plan is not None:
+            await self._count(self._plan, key)
+            return
         try:
             async with self._setup.conversations.use(key, self._load) as conversation:
                 self._charge_reading(conversation)
@@ -108,6 +118,17 @@ class QARun(KindRun):
             errata=self._errata,
         )
         self.statuses.update(statuses_of(self.sections, self._failed))
+
+    async def _count(self, plan: Plan, key: str) -> None:
+        """Tell the plan what the question would ask of models."""
+        try:
+            setup = self._setup
+        except StageError as error:
+            plan.remark(str(error))
+            return
+        async with setup.conversations.use(key, self._load) as conversation:
+            arms = {arm: _arm_hits(arm, conversation.sample) for arm in setup.arms}
+            await plan_question(setup, plan, self.case.pair, conversation, arms)
 
     async def _load(self) -> Sample:
         # A streamed file takes seconds to come to the sample.

@@ -17,6 +17,7 @@ from pytest_memeval.metrics.text.pairs import metrics_spec
 from pytest_memeval.qa.answering import Answerer, ChatAnswerer, ExtractiveAnswerer
 from pytest_memeval.qa.conversations import Conversations, Reader
 from pytest_memeval.qa.memories import MEMORIES, UNRANKED, build_memory
+from pytest_memeval.qa.planning import why_unplanned
 from pytest_memeval.qa.readers import EngineReader, MemoryReader, can_answer, shares_nothing
 from pytest_memeval.qa.run import ARMS, QASetup
 
@@ -136,9 +137,15 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
     settings = harness.settings
     check_settings(settings)
     kind, target = _memory(settings, values["memeval_engine"])
+    reading = None
     if kind == "engine":
         name = str(getattr(target, "name", type(target).__name__))
-        make = _engine_maker(harness, target, values["memeval_llm"], case_set)
+        llm = values["memeval_llm"]
+        if harness.plan is not None:
+            if (why := why_unplanned(target)) is not None:
+                raise QASettingsError(why)
+            llm = reading = harness.plan.planning_model(llm)
+        make = _engine_maker(harness, target, llm, case_set)
         alone = not shares_nothing(target)
         ranked = True
     else:
@@ -171,6 +178,8 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
         arms=arms_of(settings),
         ranked=ranked,
         adversarial_counts=bool(settings.adversarial_in_headline),
+        planned_reading=reading,
+        planned_controls=settings.judge_controls or 0,
     )
 
 
