@@ -55,6 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "loops",
             "metrics",
             "outputs",
+            "plan",
             "recording",
             "results",
             "search",
