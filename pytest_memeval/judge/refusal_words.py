@@ -19,6 +19,12 @@ _SOURCE = (
 )
 _NOT = r"(?:not|never|n't)"
 _ADVERB = r"(?:\w+ly |ever |even |at all |anywhere )*"
+#: What there is none of where nothing was told.
+_TOLD = (
+    r"(?:information|info|mention|details?|records?|reference|evidence|indications?|data|answers?|memory|memories"
+    r"|knowledge|discussion|context|clues?|hints?|signs?|trace|notes?"
+    r"|statement|way to|way of|telling|basis|such|specific|explicit)"
+)
 FILLER_EN = (
     r"(?:(?:(?:i'?m |i am )?(?:very |so |really )?sorry|unfortunately|apologies|hmm+|um|well|honestly|actually"
     r"|however"
@@ -28,12 +34,24 @@ FILLER_EN = (
 #: Each is searched from the clause's beginning, behind fillers.
 ANCHORED_EN = (
     r"no[t]? (?:idea|clue|mention|information|info|details?|records?|reference|evidence|indication|data|answer"
-    r"|memory|memories|knowledge|such|relevant|specific|explicit|further|enough|sufficient)\b(?! desk)",
+    r"|memory|memories|knowledge|such(?! luck)|relevant|specific|explicit|further"
+    rf"|(?:enough|sufficient)(?= (?:\w+ ){{0,2}}?{_TOLD}))\b(?! desk)"
+    r"(?! (?:was|were|is|are|got|gets) (?:lost|leaked|stolen|deleted|damaged|exchanged|needed|required|sold))",
+    r"it (?:isn't|wasn't) (?:\w+ly )?(?:clear|known|certain)\b"
+    r"(?= (?:from|what|which|when|where|who|why|how|whether|if)\b|$)",
+    r"(?:i|we) (?:don't|do not) have (?:that|this|the|any|enough) (?:\w+ ){0,2}?(?:information|info|details?|data"
+    r"|records?|answer)\b",
+    r"(?:i|we) (?:don't|do not) (?:think|believe|recall) (?:that )?(?:it|this|that|we|you|they|anyone|anybody|she|he)\b"
+    r".*\b(?:discuss|mention|said|say|specif|state|talk|cover|told|brought up|come up|came up)",
+    r"(?:unable|not able) to (?:answer|determine|infer|verify|(?:say|tell)$)",
+    r"i(?:'m| am) not aware\b",
     rf"(?:it(?:'s| is| was| has been)? )?{_NOT} {_ADVERB}(?:been )?(?:mentioned|specified|stated|answerable"
     rf"|provided|given"
-    r"|known|available|disclosed|discussed|recorded|possible to|clear|sure|certain|enough|included|covered)\b"
+    r"|known|available|disclosed|discussed|recorded|possible to|clear|sure|certain|included|covered)\b"
     r"(?! (?:for|to (?:the|his|her|their|my)))",
-    r"(?:there|that)(?:'s| is| are| was| were|) (?:no|not any|not enough|nothing|n't any|n't enough|insufficient)\b",
+    r"(?:there|that)(?:'s| is| are| was| were|) (?:no|not any|not enough|n't any|n't enough|insufficient)"
+    rf" (?:\w+ ){{0,3}}?{_TOLD}\b",
+    r"(?:there|that)(?:'s| is| are| was| were|) nothing (?:about|in|on|of|that|to|here|regarding|mentioned|said)\b",
     r"there (?:isn't|aren't|wasn't|weren't) (?:any|enough|sufficient|a mention)\b",
     r"insufficient (?:information|data|context|evidence|details?)",
     r"(?:it(?:'s| is| remains| was)? )?(?:unclear|unknown|unspecified|impossible to|uncertain"
@@ -84,15 +102,21 @@ ANYWHERE_EN = (
     r"\b(?:did not|didn't|never) (?:\w+ly )?(?:mention|mentioned|specify|specified|state|stated|disclose|disclosed"
     r"|reveal"
     r"|revealed)\b(?!.* to (?:me|him|her|them|his|their|my|the|anyone|anybody|nobody)\b)",
+    r"\b(?:did not|didn't|never) (?:\w+ly )?sa(?:y|id)$",
+    rf"\b(?:is|are|was|were|) ?(?:missing|absent) from (?:the|our|your|my|these|those) (?:\w+ )?{_SOURCE}\b",
+    r"\b(?:never|has not|hasn't|have not|haven't) shared(?= (?:that|this|it|any|which|what|where|when)\b|$)",
+    r"\b(?:remains?|is|are|was|were) (?:unknown|unspecified|unclear|undisclosed|unstated)$",
+    rf"\b{_SOURCE}(?: \w+){{0,2}}? (?:is|are|was|were) silent (?:on|about)\b",
+    r"\b(?:never|not|n't) (?:been )?(?:brought|come) up\b",
     r"\bsays? nothing (?:about|of|on)\b",
     rf"\b(?:is|are|was|were)(?:n't| not) (?:\w+ ){{0,2}}?(?:in|part of|among|found in) (?:the|any|our|your"
     rf"|my) (?:\w+ )?{_SOURCE}\b",
     r"\b(?:information|answers?|details?) (?:was |were |is |are )?not found\b",
 )
-DENIAL = re.compile(r"\b(?:not|never|no|nothing|cannot)\b|n't\b")
+DENIAL = re.compile(r"\b(?:not|never|no|nothing|cannot|missing|absent|silent|un\w+)\b|n't\b")
 REPORTED_EN = re.compile(
     r"^(?:\w+ ){0,3}?(?:said|told(?! (?:me|us)\b)|asked|complained|claimed|thought|decided|explained|replied"
-    r"|answered|felt|wrote|admitted)\b"
+    r"|(?<!be )answered|felt|wrote|admitted)\b"
 )
 CONTRAST_EN = re.compile(r"^(?:and |so )?(?:but|however|yet|though|although|nevertheless|nonetheless|still|instead)\b")
 CONCESSION_EN = re.compile(r"^(?:while|although|though|even though|even if|whereas|despite)\b")
@@ -135,17 +159,18 @@ ANCHORED_ZH = (
     rf"{_NONE_ZH}(?:任何|什么|足够的?|相关的?|一段|一条|其他|更多|有关|对应|这方面的?|明确的?|具体的?|确切的?)*"
     rf"(?:{_SOURCE_ZH}|线索|说明|答案|依据|证据|提示|提及)",
     rf"{_NONE_ZH}(?:任何)?关于.{{0,14}}?(?:{_SOURCE_ZH}|线索|提及|说明)",
-    rf"{_NONE_ZH}{_TELL_ZH}",
+    rf"{_NONE_ZH}{_TELL_ZH}(?![谎服])",
     r"(?:暂无|缺乏|缺少|无)(?:相关|足够|任何|有关|更多)?(?:的)?(?:信息|记录|资料|内容|数据|答案)",
     r"(?:信息|资料|材料|数据|线索|依据)(?:不足|有限|不够|缺失|不全)",
     r"没有答案",
 )
 ANYWHERE_ZH = (
     rf"{_SOURCE_ZH}[^,]{{0,10}}?{_NONE_ZH}{_TELL_ZH}",
-    rf"{_SOURCE_ZH}[^,]{{0,6}}?(?:看不出|找不到|查不到|不存在|是空白|空白|缺失|不足以|没有相关|没有任何|没有关于)",
+    rf"{_SOURCE_ZH}[^,]{{0,6}}?(?:看不出|找不到|查不到|不存在|是空白|空白|缺失|不足以|没有相关|没有任何|没有关于|没有有关|没有这方面|没有这类|没有答案)",
+    rf"{_SOURCE_ZH}[^,]{{0,6}}?(?:无法|不能|难以)(?:得出|回答|确定|判断|推断|看出|得知)",
     r"不足以(?:回答|判断|确定|作答|得出)",
-    rf"(?:你|您)(?:们)?(?:从来|从|还|并|也|都|只|只是)?{_NONE_ZH}(?:跟|向|对|和|与)?(?:告诉(?:过)?)?我(?:们)?",
-    rf"(?:你|您|我们|双方|两(?:个)?人|两位|他们|大家|咱们|彼此)(?:们)?(?:从来|都|也|还|从"
+    rf"(?:你|您)(?:们)?(?:之前|以前|此前|从来|从|还|并|也|都|只|只是)?{_NONE_ZH}(?:跟|向|对|和|与)?(?:告诉(?:过)?)?我(?:们)?",
+    rf"(?:你|您|我们|双方|两(?:个)?人|两位|他们|大家|咱们|彼此)(?:们)?(?:之前|以前|此前|从来|都|也|还|从"
     rf"|并)?{_NONE_ZH}{_TELL_ZH}(?!服)",
     rf"(?:她|他|它|它们|小.|老.)(?:从来|也|还|从|并)?{_NONE_ZH}(?:提到|提及|提过|透露|说明|说过|交代|具体说|明确说"
     rf"|说(?=哪|什么|谁|多少|何时"

@@ -41,6 +41,18 @@ def test_sensitivity_and_specificity(half: str) -> None:
     assert specificity >= 0.98
 
 
+def test_replies_written_after_the_rules() -> None:
+    """130 replies written by somebody who had not seen the rules. On first sight 50 of the 65 refusals and 60 of the 65
+    answers were told right; the rules have been mended by them since, so that these figures are no longer held out."""
+    text = Path(__file__).with_name("refusals_review.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    refusals, answers = ([row for row in rows if row["refusal"] is wanted] for wanted in (True, False))
+    assert (len(refusals), len(answers)) == (65, 65)
+    print(f"review: sensitivity {share(refusals, True):.3f}, specificity {share(answers, False):.3f}")
+    assert share(refusals, True) >= 0.95
+    assert share(answers, False) >= 0.98
+
+
 def test_published_answers_are_no_refusals() -> None:
     data = Path(os.environ.get("MEMEVAL_GOLDEN_DIR", "")).parent / "locomo10.json"
     if not data.is_file():
@@ -59,6 +71,10 @@ def test_published_answers_are_no_refusals() -> None:
         "You did not mention this information. You mentioned your cat Luna but not your hamster.",
         "I don't know, but I can help you find out.", "The notes don't say, however they only mention a dog.",
         "Caroline did not mention any symbol.", "Ｎ／Ａ", "答案:未提及", "很抱歉，我不清楚这个问题的答案",
+        "It isn't clear from the context which school Ben attended.", "She did not say.",
+        "That detail is missing from the conversation.", "聊天记录里没有这方面的内容。",
+        "The chat log is silent on this point.", "It was never brought up.", "We don't have that information.",
+        "I am not aware of any such trip.", "Based on the conversation, this cannot be answered.",
     ],
 )  # fmt: skip
 def test_refusals(text: str | None) -> None:
@@ -71,6 +87,9 @@ def test_refusals(text: str | None) -> None:
         "not mentioned, but it is X", "未提及，但应该是金毛", "No", "没有", "2022", "She is not married.",
         "He has no idea who sent it.", "I don't know; my best guess is Rome.", 'She answered "I don\'t know".',
         "没人知道她在巴黎，她告诉了弟弟", "Nonefield", "annull", "无锡", "The unknown soldier",
+        "No information was lost because Ben kept a backup.", "It isn't clear water.", "She did not say yes.",
+        "There was no milk left.", "Not enough salt", "That is not enough.",
+        "The key was missing from the drawer.", "The page is missing from the book of records.",
     ],
 )  # fmt: skip
 def test_answers(text: str) -> None:
