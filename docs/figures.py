@@ -51,7 +51,8 @@ def run(name: str, options: tuple[str, ...], folder: Path) -> dict[str, Any]:
     """One run's report."""
     target = folder / name.replace(" ", "-")
     command = [sys.executable, "-m", "pytest", "cases/v001.yaml", "-q"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "docs")}
+    path = os.pathsep.join(filter(None, (str(ROOT / "docs"), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": path}
     subprocess.run(
         [*command, "--memeval-no-gate", "--memeval-output", str(target), *options],
         cwd=ROOT,

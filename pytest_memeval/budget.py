@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_memeval.plugin import harness_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -47,6 +49,7 @@ class Budget:
         """Called after each record. Cases that are under way end as they do, and are recorded and paid for."""
         self._spent = recorder.spent
         spent = recorder.spent + recorder.cost_of_requests(_calls_under_way(self.config))
+        spent += recorder.cost_of_embeddings(harness_of(self.config).search.ledger.pending) or 0.0
         # A sum of many prices may lie a little below the round figure that it stands for.
         if self.reached or spent < self.limit * (1 - 1e-9) or not recorder.not_run():
             return

@@ -203,6 +203,8 @@ class CaseHooks:
             own = [replace(call, id=f"{item.nodeid}/judge/{place}") for place, call in enumerate(harness.judge_calls)]
             result = replace(result, calls=(*result.calls, *own))
         harness.judge_calls.clear()
+        if result is not None and harness.search.ledger.pending:
+            result = replace(result, embeddings=harness.search.ledger.take().to_json())
         resumption = item.stash.get(RESUMPTION, None)
         if result is not None and resumption is not None:
             result = replace(result, resume_key=resumption.key)

@@ -12,7 +12,18 @@ from typing import Any
 from pytest_memeval import __version__
 
 #: Formats that have a JSON Schema.
-SCHEMAS = ("cases", "predictions", "qa", "rag", "report", "registry", "template", "tuning", "engine-http")
+SCHEMAS = (
+    "cases",
+    "predictions",
+    "qa",
+    "rag",
+    "report",
+    "registry",
+    "template",
+    "tuning",
+    "engine-http",
+    "distractors",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import CaseSet
+    from pytest_memeval.llm.embedding_usage import EmbeddingLedger, EmbeddingUsage
     from pytest_memeval.llm.protocol import Embedder
     from pytest_memeval.tuning.analysis import TuningResult
+    from pytest_memeval.tuning.builtin import VectorRanks
     from pytest_memeval.tuning.grid import GridSearch
     from pytest_memeval.tuning.queries import Document, QuerySet
     from pytest_memeval.tuning.rankers import Ranker
@@ -62,13 +64,21 @@ def add_tune_command(commands: Any) -> None:
     )
     tune.add_argument("--model", metavar="NAME", help="embedding model of openai or sentence-transformers")
     tune.add_argument("--base-url", metavar="URL", help="server of the embedder openai (default: OpenAI's)")
+    tune.add_argument("--rpm", type=float, metavar="N", help="requests a minute to the embedder openai at most")
+    tune.add_argument("--tpm", type=float, metavar="N", help="tokens a minute to the embedder openai at most")
     tune.add_argument("--cache-dir", type=Path, metavar="DIR", help="cache folder of embeddings, as in memeval cache")
     tune.add_argument(
         "--search",
         metavar="TARGET",
         help="tune another system: module:attribute of a function search(query, params), or an http:// address",
     )
-    tune.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="of one call over HTTP")
+    tune.add_argument(
+        "--timeout",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="of one call over HTTP, or of an async function (default: 30)",
+    )
     tune.add_argument("--threads", type=int, default=1, metavar="N", help="calls of --search at a time")
     tune.add_argument("--export-corpus", type=Path, metavar="FILE", help="only write the memories as JSON Lines")
     tune.add_argument("--folds", type=int, default=5, metavar="N", help="folds of the cross-validation")
@@ -96,6 +106,9 @@ def _tune(arguments: argparse.Namespace) -> int:
 
     try:
         return _run(arguments)
+    except KeyboardInterrupt:
+        _say("stopped before the current values were measured: there is nothing to write", sys.stderr)
+        return 130
     except MeasurementError as error:
         _say(str(error), sys.stderr)
         return 1
@@ -112,8 +125,12 @@ def _run(arguments: argparse.Namespace) -> int:
     from pytest_memeval.tuning.queries import Document, TuningError, queries_of
     from pytest_memeval.tuning.space import parse_space
 
-    if not arguments.timeout > 0 or arguments.threads < 1:
-        raise TuningError("--timeout is above 0 and --threads at least 1")
+    if not 0 < arguments.timeout < float("inf") or arguments.threads < 1:
+        raise TuningError("--timeout is a number above 0 and --threads at least 1")
+    for option in ("rpm", "tpm"):
+        limit = getattr(arguments, option)
+        if limit is not None and not 1 <= limit < float("inf"):
+            raise TuningError(f"--{option} must be 1 or more, not {limit:g}")
     space = parse_space(arguments.grid, arguments.current, free=arguments.search is not None)
     grid = GridSearch(space, metric=arguments.metric, folds=arguments.folds, seed=arguments.seed)
     case_set = _load(arguments.set)
@@ -212,8 +229,9 @@ def _ranker(
     arguments: argparse.Namespace, corpus: Sequence[Document], queries: QuerySet
 ) -> tuple[Ranker, dict[str, Any]]:
     """What is tuned, and its description for the report."""
+    from pytest_memeval.llm.embedding_usage import EmbeddingLedger
     from pytest_memeval.llm.redaction import redact
-    from pytest_memeval.tuning.builtin import BuiltinRoutes, vector_ranks
+    from pytest_memeval.tuning.builtin import BuiltinRoutes
     from pytest_memeval.tuning.external import load_search
     from pytest_memeval.tuning.queries import check_truths
     from pytest_memeval.tuning.rankers import CallableRanker, RouteRanker
@@ -222,27 +240,59 @@ def _ranker(
     if arguments.search is not None:
         search = load_search(arguments.search, corpus, timeout=arguments.timeout)
         known = frozenset(document.id for document in corpus)
-        return CallableRanker(search, known, arguments.threads), {
+        return CallableRanker(search, known, arguments.threads, arguments.timeout), {
             "kind": "external",
             "target": redact(arguments.search),
         }
-    embedder = _embedder(arguments)
-    vectors = vector_ranks(corpus, queries.queries, embedder) if embedder is not None and queries.queries else None
+    ledger = EmbeddingLedger()
+    embedder = _embedder(arguments, ledger)
+    vectors = _vectors(corpus, queries, embedder) if embedder is not None and queries.queries else None
     description = {
         "kind": "built-in",
         "embedder": arguments.embedder if embedder is None else embedder.name,
         "backend": None if vectors is None else vectors.backend,
         "why": None if vectors is None else vectors.why,
         "dimension": None if vectors is None else vectors.dimension,
+        **_asked(ledger.take(), arguments.model),
     }
     return RouteRanker(BuiltinRoutes(corpus, queries.queries, vectors)), description
 
 
-def _embedder(arguments: argparse.Namespace) -> Embedder | None:
-    """What the built-in search embeds texts with; ``None`` for none. Sends nothing."""
+def _vectors(corpus: Sequence[Document], queries: QuerySet, embedder: Embedder) -> VectorRanks:
+    """The vector route's ranks. What an embedder of the user's own raises is told as a StageError."""
+    from pytest_memeval.engine.protocol import StageError
+    from pytest_memeval.llm.cache_file import CacheError
+    from pytest_memeval.llm.protocol import ChatModelError
+    from pytest_memeval.llm.redaction import redact
+    from pytest_memeval.tuning.builtin import vector_ranks
+    from pytest_memeval.tuning.queries import TuningError
+
+    try:
+        return vector_ranks(corpus, queries.queries, embedder)
+    except (TuningError, StageError, ChatModelError, CacheError):
+        raise
+    except Exception as error:
+        raise StageError(redact(f"{type(error).__name__}: {error}".rstrip(": ")), kind="embedder") from None
+
+
+def _asked(usage: EmbeddingUsage, model: str | None) -> dict[str, Any]:
+    """What an embedding server was asked for, with its list price; nothing where it was asked for nothing."""
+    from pytest_memeval.llm.cost import load_prices
+
+    if not usage:
+        return {}
+    price = load_prices().find(model)
+    cost = None if price is None else usage.input_tokens * price.input / 1e6
+    return {"embeddings": {**usage.to_json(), "spent_usd": cost}}
+
+
+def _embedder(arguments: argparse.Namespace, ledger: EmbeddingLedger) -> Embedder | None:
+    """What the built-in search embeds texts with, which adds what it sends to ``ledger``; ``None`` for none. Sends
+    nothing."""
     from pytest_memeval.cli_cache import cache_folder
     from pytest_memeval.embedders import build_embedder
     from pytest_memeval.llm.cache import CACHE_FILE_NAME, AnswerCache
+    from pytest_memeval.llm.rate import RateLimiter
     from pytest_memeval.llm.settings import DEFAULT_BASE_URL, ModelSettings
     from pytest_memeval.tuning.external import import_object
     from pytest_memeval.tuning.queries import TuningError
@@ -266,7 +316,8 @@ def _embedder(arguments: argparse.Namespace) -> Embedder | None:
     except ValueError as error:
         raise TuningError(f"--base-url: {error}") from None
     cache = AnswerCache(cache_folder(arguments.cache_dir) / CACHE_FILE_NAME)
-    return build_embedder(name, settings=settings, cache=cache)
+    limiter = RateLimiter(arguments.rpm, arguments.tpm)
+    return build_embedder(name, settings=settings, cache=cache, limiter=limiter, ledger=ledger)
 
 
 class _Progress:

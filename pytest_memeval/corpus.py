@@ -57,6 +57,10 @@ class SearchCorpus:
                 found.append(hit)
         return found, by_content
 
+    def unknown(self, hits: Sequence[Hit]) -> int:
+        """How many of the hits, under :meth:`own_ids`, are no memory of the corpus."""
+        return sum(hit.id not in self._contents for hit in hits)
+
     @cached_property
     def digest(self) -> str:
         """Equal for equal memories under equal ids."""

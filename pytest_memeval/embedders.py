@@ -12,7 +12,9 @@ from pytest_memeval.settings import EMBEDDERS, SettingsError
 
 if TYPE_CHECKING:
     from pytest_memeval.llm.cache import AnswerCache
+    from pytest_memeval.llm.embedding_usage import EmbeddingLedger
     from pytest_memeval.llm.protocol import Embedder
+    from pytest_memeval.llm.rate import RateLimiter
     from pytest_memeval.llm.retry import RetryPolicy
     from pytest_memeval.llm.settings import ModelSettings
 
@@ -25,10 +27,13 @@ def build_embedder(
     cache: AnswerCache | None = None,
     mode: str = "auto",
     policy: RetryPolicy | None = None,
+    limiter: RateLimiter | None = None,
+    ledger: EmbeddingLedger | None = None,
 ) -> Embedder:
-    """The embedder ``name``: ``lexical``; ``openai`` (needs ``settings``; cached with ``cache``, by ``mode``);
-    ``sentence-transformers`` (needs ``model``, a name or a folder). Raises SettingsError for an unknown name and for
-    what is missing. Sends nothing and loads no model before the first text.
+    """The embedder ``name``: ``lexical``; ``openai`` (needs ``settings``; cached with ``cache``, by ``mode``; what it
+    sends waits for ``limiter`` and is added to ``ledger``); ``sentence-transformers`` (needs ``model``, a name or a
+    folder). Raises SettingsError for an unknown name and for what is missing. Sends nothing and loads no model before
+    the first text.
     """
     if name == "lexical":
         from pytest_memeval.search.lexical import LexicalEmbedder
@@ -45,10 +50,10 @@ def build_embedder(
     problem = None if mode in ("replay", "batch") else settings.missing_key_message()
     if problem is not None:
         raise SettingsError(f"embedder 'openai': {problem}")
-    from pytest_memeval.llm.cached_model import CachedEmbedder
+    from pytest_memeval.llm.cached_embedder import CachedEmbedder
     from pytest_memeval.llm.openai_client import OpenAIEmbedder
 
-    inner = OpenAIEmbedder(settings, policy=policy)
+    inner = OpenAIEmbedder(settings, policy=policy, limiter=limiter, ledger=ledger)
     return inner if cache is None else CachedEmbedder(inner, cache, mode)
 
 

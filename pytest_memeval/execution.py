@@ -232,8 +232,11 @@ class StageExecutor:
         known = {query: store.corpus.own_ids(hits) for query, hits in found.items()}
         if any(by_content for _, by_content in known.values()):
             trace.notes("note", text="search: hits without a known id were found by content")
-        trace.notes("search_setup", **{**setup, "documents": len(store.corpus.memories)})
-        return {query: hits for query, (hits, _) in known.items()}
+        result = {query: hits for query, (hits, _) in known.items()}
+        foreign = sum(store.corpus.unknown(hits) for hits in result.values())
+        told = {**setup, "documents": len(store.corpus.memories), **({"unknown_hits": foreign} if foreign else {})}
+        trace.notes("search_setup", **told)
+        return result
 
     def _corpus_store(self) -> CorpusStore:
         """The set's, shared by its cases; a case that belongs to no set has one of its own."""

@@ -240,9 +240,12 @@ class Harness:
 
     def _limiter(self, role: Role) -> RateLimiter:
         """The limits are a server's: whoever asks the same one shares them."""
+        return self.limiter_of(self.settings.model_settings(role).address)
+
+    def limiter_of(self, server: str) -> RateLimiter:
+        """The limiter of the server at this address."""
         from pytest_memeval.llm.rate import RateLimiter
 
-        server = self.settings.model_settings(role).address
         if server not in self._limiters:
             self._limiters[server] = RateLimiter(self.settings.rpm, self.settings.tpm, workers=self.workers)
         return self._limiters[server]

@@ -58,6 +58,9 @@ class PlanHooks:
             lines += [*([] if name is None else [f"[{name}]"]), *plan.lines(lang)]
         last = lines.pop()
         lines = [line for line in lines if line != last]
+        embeddings = harness.search.planned
+        if embeddings is not None and (embeddings.asked or embeddings.cached):
+            lines.append(embeddings.line(harness.prices, lang))
         if self._others:
             lines.append(text("plan.others", lang, count=self._others))
         for line in (*lines, last):

@@ -21,6 +21,8 @@ from pytest_memeval.values import DISTILL_STAGES
 if TYPE_CHECKING:
     from pytest_memeval.baseline import Baseline
     from pytest_memeval.compare.model import Comparison
+    from pytest_memeval.llm.cost import PriceTable
+    from pytest_memeval.llm.embedding_usage import EmbeddingUsage
     from pytest_memeval.resume import ResumeCount, StoredRun
     from pytest_memeval.settings import Settings
     from pytest_memeval.variant_reports import VariantReports
@@ -65,7 +67,7 @@ class Recorder:
         #: Fixed at the start: a test may change the current folder.
         self.base = Path.cwd()
         self._journal: Any = None
-        self._prices: Any = None
+        self._prices: PriceTable | None = None
         self._models = {own.variant_name: own.model for own in self.settings.setups()}
         #: US dollars that this run's own requests have cost so far.
         self.spent = 0.0
@@ -100,6 +102,8 @@ class Recorder:
 
     def add(self, result: CaseResult, *, text: str | None = None) -> None:
         """Add a case's result; a later one of the same item replaces it. ``text``: its JSON form, if that is known."""
+        if result.embeddings:
+            result, text = self._with_embeddings_priced(result), None
         if result.calls:
             paid = self.resumed is not None and self.resumed.took(result.node_id)
             result, text = self._priced(result, paid=paid), None
@@ -123,15 +127,33 @@ class Recorder:
             self.spent += self.cost_of_requests(priced.calls, asked)
         return priced
 
+    def _with_embeddings_priced(self, result: CaseResult) -> CaseResult:
+        from pytest_memeval.llm.embedding_usage import EmbeddingUsage
+
+        cost = self.cost_of_embeddings(EmbeddingUsage.from_json(result.embeddings))
+        self.spent += cost or 0.0
+        return replace(result, embeddings={**result.embeddings, "spent_usd": cost})
+
+    def cost_of_embeddings(self, usage: EmbeddingUsage) -> float | None:
+        """US dollars for what an embedding server was asked for; ``None`` where the model's price is not known."""
+        price = self._price_table.find(self.settings.embedding_model)
+        return None if price is None else usage.input_tokens * price.input / 1e6
+
+    @property
+    def _price_table(self) -> PriceTable:
+        if self._prices is None:
+            from pytest_memeval.llm.cost import load_prices
+
+            self._prices = load_prices(self.settings.prices)
+        return self._prices
+
     def _price(self, call: CallRecord, asked: str | None) -> float | None:
-        from pytest_memeval.llm.cost import load_prices, price_of_call
+        from pytest_memeval.llm.cost import price_of_call
         from pytest_memeval.run_notes import is_judging
 
-        if self._prices is None:
-            self._prices = load_prices(self.settings.prices)
         if is_judging(call):
             asked = self.settings.judge_model or asked
-        return price_of_call(call, self._prices, asked)
+        return price_of_call(call, self._price_table, asked)
 
     def cost_of_requests(self, calls: Iterable[CallRecord], asked: str | None = None) -> float:
         """US dollars for those of the calls for which a server was asked, as far as prices are known. ``asked``: the

@@ -104,6 +104,9 @@ class CaseResult:
     timings: Mapping[str, float] = field(default_factory=dict)
     #: Where the case was measured several times: each trial by itself (:mod:`pytest_memeval.trials`).
     trials: tuple[Mapping[str, Any], ...] = ()
+    #: What an embedding server was asked for since the process's last record, with its list price: ``{requests, texts,
+    #: input_tokens, unknown_tokens, spent_usd}``; empty for nothing. It, too, may differ between equal runs.
+    embeddings: Mapping[str, float | None] = field(default_factory=dict)
     #: What the outputs depend on (:mod:`pytest_memeval.resume_key`); kept in the journal alone.
     resume_key: str = ""
 
@@ -134,6 +137,7 @@ class CaseResult:
             "duration_seconds": self.duration_seconds,
             "timings": dict(self.timings),
             **({"trials": [dict(trial) for trial in self.trials]} if self.trials else {}),
+            **({"embeddings": dict(self.embeddings)} if self.embeddings else {}),
             "resume_key": self.resume_key,
         }
 
@@ -163,6 +167,7 @@ class CaseResult:
             duration_seconds=data["duration_seconds"],
             timings=dict(data["timings"]),
             trials=tuple(data.get("trials", ())),
+            embeddings=dict(data.get("embeddings") or {}),
             resume_key=data.get("resume_key", ""),
         )
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pytest_memeval.llm.embedding_usage import EmbeddingLedger
 
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import CaseSet
     from pytest_memeval.corpus import CorpusStore, SearchCorpus
     from pytest_memeval.harness import Harness
     from pytest_memeval.llm.protocol import Embedder
+    from pytest_memeval.plan_embeddings import PlanningEmbedder
 
 
 class SearchParts:
@@ -20,6 +24,10 @@ class SearchParts:
         self._harness = harness
         self._lock = threading.Lock()
         self._embedder: Embedder | None = None
+        #: What was asked of an embedding server, for the cases' records to take.
+        self.ledger = EmbeddingLedger()
+        #: In a plan, where embeddings would be asked of a server: what counts them.
+        self.planned: PlanningEmbedder | None = None
         self._corpora: dict[Path, SearchCorpus] = {}
         self._stores: dict[tuple[Path, int], CorpusStore] = {}
         #: Engines that hold a corpus, kept so that their ids stay their own.
@@ -37,19 +45,33 @@ class SearchParts:
         from pytest_memeval.harness import load_object
 
         settings = self._harness.settings
-        # A plan asks nobody; what search finds is no part of it.
         if settings.plan:
-            return build_embedder("lexical")
+            # It asks nobody and loads no model; what search finds is no part of it.
+            if settings.embedder != "openai":
+                return build_embedder("lexical")
+            from pytest_memeval.plan_embeddings import PlanningEmbedder
+
+            reads = settings.cache not in ("refresh", "off")
+            self.planned = PlanningEmbedder(
+                settings.embedder_settings(), self._harness.answer_cache() if reads else None
+            )
+            return self.planned
         if ":" in settings.embedder:
             found: Embedder = load_object(settings.embedder, settings.where("embedder"))
             return found
         if settings.embedder == "openai":
+            if settings.cache not in ("replay", "batch"):
+                # It takes seconds to import, which would count against the time limit of the case that asks first.
+                importlib.import_module("openai")
+            server = settings.embedder_settings()
             return build_embedder(
                 "openai",
-                settings=settings.embedder_settings(),
+                settings=server,
                 cache=self._harness.answer_cache() if settings.cache != "off" else None,
                 mode=settings.cache,
                 policy=settings.retry_policy(),
+                limiter=self._harness.limiter_of(server.address),
+                ledger=self.ledger,
             )
         return build_embedder(settings.embedder, model=settings.embedding_model)
 

@@ -235,6 +235,7 @@ class Settings:
             raise SettingsError("--memeval-llm recorded needs a file of answers: name it with memeval_recorded")
         asked = [self.model] if self.llm_name == "openai" else []
         asked += [self.judge_model] if self.judge_model is not None else []
+        asked += [self.embedding_model] if self.embedder == "openai" else []
         if self.max_cost is not None and asked:
             from pytest_memeval.llm.cost import load_prices
 

@@ -159,7 +159,8 @@ def test_failed_combinations_give_status_1(here: Path, capsys: pytest.CaptureFix
         (["set.yaml", "--current", "rrf_k=1,2"], "rrf_k has one current value"),
         (["set.yaml", "--metric", "ndgc@5"], "did you mean 'ndcg'?"),
         (["set.yaml", "--folds", "1"], "at least 2 folds"),
-        (["set.yaml", "--timeout", "0"], "--timeout is above 0"),
+        (["set.yaml", "--timeout", "0"], "--timeout is a number above 0"),
+        (["set.yaml", "--rpm", "0"], "--rpm must be 1 or more, not 0"),
         (["set.yaml", "--search", "nowhere"], "is not of the form module:attribute"),
         (["set.yaml", "--embedder", "openai"], "--embedder openai needs the name of a model"),
         (["set.yaml", "--embedder", "openai", "--model", "m", "--base-url", "ftp://x"], "'ftp://x' is no http"),
@@ -194,11 +195,18 @@ def test_a_server_that_changes_its_dimension(
     with ChatServer(dimension=6) as server:
         words = ["set.yaml", "--embedder", "openai", "--model", "e", "--base-url", server.base_url]
         words += ["--cache-dir", "cache", "--output", "out"]
-        assert status(*words) == 0
+        assert status(*words, "--rpm", "600") == 0
         asked = server.count
+        used = stored(here / "out")["search"]["embeddings"]
+        assert (used["requests"], used["unknown_tokens"], used["spent_usd"]) == (asked, 0, None)
+        assert used["input_tokens"] > 0
+        assert (
+            f"was sent {asked} requests of {used['input_tokens']} tokens, price not known." in capsys.readouterr().out
+        )
         assert status(*words) == 0
         assert server.count == asked, "the vectors are cached"
         assert stored(here / "out")["search"]["dimension"] == 6
+        assert "embeddings" not in stored(here / "out")["search"]
         server.dimension = 7
         case_file(here, (*WORDS, "judo"))
         capsys.readouterr()
@@ -209,27 +217,87 @@ def test_a_server_that_changes_its_dimension(
         assert "7" in said
 
 
-@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
-def test_ctrl_c_writes_what_was_found(here: Path) -> None:
-    (here / "slow_search.py").write_text(
-        "import time\ndef search(query, params):\n    time.sleep(0.02)\n    return []\n", encoding="utf-8"
+def test_an_embedder_that_raises_is_told_in_one_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "raising_embedder_of_the_cli_test.py").write_text(
+        "class Raising:\n    name = 'raising'\n    async def embed(self, texts):\n"
+        "        raise RuntimeError('key sk-abcdefghijklmnopqrstu is gone')\n",
+        encoding="utf-8",
     )
-    command = [sys.executable, "-P", "-m", "pytest_memeval", "tune", "set.yaml", "--search", "slow_search:search"]
-    command += ["--grid", "x=1:400:1", "--output", "out"]
+    assert status("set.yaml", "--embedder", "raising_embedder_of_the_cli_test:Raising") == 1
+    assert capsys.readouterr().err == "the embedder failed: RuntimeError: key <redacted> is gone\n"
+    sys.modules.pop("raising_embedder_of_the_cli_test")
+
+
+SLOW_SEARCHES = """
+import pathlib, time
+calls = []
+def search(query, params):
+    calls.append(query)
+    if len(calls) == 60:
+        pathlib.Path("begun").touch()
+    time.sleep(0.02)
+    return []
+def stuck(query, params):
+    if params["x"] != 1:
+        pathlib.Path("begun").touch()
+        time.sleep(3600)
+    return []
+def never(query, params):
+    pathlib.Path("begun").touch()
+    time.sleep(3600)
+"""
+
+
+def interrupted(here: Path, *words: str) -> tuple[int, str, str]:
+    """Exit status, output and errors of a run that gets Ctrl-C once it has begun."""
+    (here / "slow_search.py").write_text(SLOW_SEARCHES, encoding="utf-8")
+    command = [sys.executable, "-P", "-m", "pytest_memeval", "tune", "set.yaml", "--output", "out", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
     with subprocess.Popen(
-        command, cwd=here, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=here, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     ) as process:
-        time.sleep(4)
+        until = time.monotonic() + 60
+        while not (here / "begun").exists() and time.monotonic() < until and process.poll() is None:
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+        try:
+            said, errors = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return process.returncode, said, errors
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
+def test_ctrl_c_writes_what_was_found(here: Path) -> None:
+    ended, said, errors = interrupted(here, "--search", "slow_search:search", "--grid", "x=1:400:1")
+    assert ended == 130, errors
     assert "PARTIAL: stopped early" in said
     rrf = stored(here / "out")["rrf"]
     assert rrf["partial"] is True
     measured = sum(one["score"] is not None for one in rrf["all_results"])
     assert 0 < measured < 400
     assert rrf["unmeasured"] == {"failed": 0, "not_reached": 400 - measured}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_ctrl_c_ends_a_run_whose_search_hangs(here: Path, threads: str) -> None:
+    words = ("--search", "slow_search:stuck", "--grid", "x=1,2", "--threads", threads)
+    ended, said, errors = interrupted(here, *words)
+    assert ended == 130, errors
+    assert "PARTIAL: stopped early" in said
+    assert stored(here / "out")["rrf"]["unmeasured"] == {"failed": 0, "not_reached": 1}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
+def test_ctrl_c_before_anything_was_measured(here: Path) -> None:
+    ended, _, errors = interrupted(here, "--search", "slow_search:never", "--grid", "x=1,2")
+    assert ended == 130
+    assert errors == "stopped before the current values were measured: there is nothing to write\n"
+    assert not (here / "out").exists()
 
 
 def test_progress_of_a_long_run(

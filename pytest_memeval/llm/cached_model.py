@@ -1,4 +1,4 @@
-"""A chat model, and an embedder, that answer from the cache first."""
+"""A chat model that answers from the cache first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_memeval.llm.batch import BatchRequests
 from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.cache_entry import CacheEntry, ChatRequest
 from pytest_memeval.llm.cache_file import CacheError, CacheWarning
-from pytest_memeval.llm.protocol import ChatModel, ChatModelError, ChatReply, Embedder, ModelPending, NotRecorded, Usage
+from pytest_memeval.llm.protocol import ChatModel, ChatModelError, ChatReply, ModelPending, NotRecorded, Usage
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.llm.wire import Accepted
 
@@ -275,40 +275,6 @@ class CachedChatModel(SyncCompletion):
         if not self._warned:
             self._warned = True
             warnings.warn(f"{error}; the run goes on without storing answers", CacheWarning, stacklevel=2)
-
-
-class CachedEmbedder:
-    """``inner`` behind the same cache, text by text. A cached vector must have the dimension of the others.
-
-    Raises :class:`NotRecorded` for a miss in ``replay`` and in ``batch`` (embeddings are not collected), and
-    :class:`DimensionMismatch` where a model gives vectors of several dimensions.
-    """
-
-    def __init__(self, inner: Embedder, cache: AnswerCache, mode: str = "auto") -> None:
-        self.inner = inner
-        self.cache = cache
-        self.mode = check_mode(mode)
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        if self.mode == "off":
-            return await self.inner.embed(texts)
-        endpoint = str(getattr(self.inner, "endpoint", self.inner.name))
-        model = str(getattr(self.inner, "model", None) or self.inner.name)
-        held = {} if self.mode == "refresh" else self.cache.get_vectors(endpoint, model, texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in held]
-        if missing:
-            if self.mode in ("replay", "batch"):
-                raise NotRecorded(
-                    f"the cache holds no embedding of {model} on {endpoint} for {len(missing)} of {len(texts)} texts"
-                )
-            new = dict(zip(missing, await self.inner.embed(missing), strict=True))
-            await asyncio.to_thread(self.cache.put_vectors, endpoint, model, new, replace=self.mode == "refresh")
-            held |= new
-        return [list(held[text]) for text in texts]
 
 
 def _without_costs(error: ChatModelError) -> ChatModelError:

@@ -156,7 +156,7 @@ class ServerConnection:
             self.breaker.check(attempts.sent)
             permit = None
             if self.limiter is not None and self.limiter.limited:
-                permit = await self.limiter.acquire(input_tokens)
+                permit = await self.limiter.acquire(input_tokens, answers=path == "chat")
                 self.breaker.check(attempts.sent)
             sent = body()
             attempts.sent += 1

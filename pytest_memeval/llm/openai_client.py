@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_memeval.llm.connection import Attempts, ServerConnection
+from pytest_memeval.llm.embedding_usage import EmbeddingLedger, EmbeddingUsage
 from pytest_memeval.llm.learnt import ServerManners
-from pytest_memeval.llm.protocol import ChatReply, ModelQuota, ModelRejected
+from pytest_memeval.llm.protocol import ChatModelError, ChatReply, ModelQuota, ModelRejected, Usage
 from pytest_memeval.llm.rate import RateLimiter, estimate_tokens
 from pytest_memeval.llm.redaction import redact_known
 from pytest_memeval.llm.retry import CircuitBreaker, RetryPolicy
 from pytest_memeval.llm.settings import ModelSettings
 from pytest_memeval.llm.sync import SyncCompletion
-from pytest_memeval.llm.wire import Accepted, JunkBody, chat_body, read_completion
+from pytest_memeval.llm.wire import Accepted, JunkBody, chat_body, read_completion, read_usage
 
 
 class _Client:
@@ -147,8 +148,13 @@ class OpenAIChatModel(_Client, SyncCompletion):
         )
 
 
+#: Texts of one request for embeddings.
+BATCH_SIZE = 128
+
+
 class OpenAIEmbedder(_Client):
-    """An embedding model on a server with an embeddings endpoint. Sends at most ``batch_size`` texts a request."""
+    """An embedding model on a server with an embeddings endpoint. Sends at most ``batch_size`` texts a request, and
+    adds what it sent to ``ledger``."""
 
     def __init__(
         self,
@@ -157,9 +163,11 @@ class OpenAIEmbedder(_Client):
         policy: RetryPolicy | None = None,
         limiter: RateLimiter | None = None,
         breaker: CircuitBreaker | None = None,
-        batch_size: int = 128,
+        ledger: EmbeddingLedger | None = None,
+        batch_size: int = BATCH_SIZE,
     ) -> None:
         super().__init__(settings, policy=policy, limiter=limiter, breaker=breaker)
+        self._ledger = ledger if ledger is not None else EmbeddingLedger()
         self._batch_size = batch_size
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -167,16 +175,35 @@ class OpenAIEmbedder(_Client):
         model = self._check_settings()
         vectors: list[list[float]] = []
         for start in range(0, len(texts), self._batch_size):
-            part = list(texts[start : start + self._batch_size])
-            vectors += await self._connection.call(
-                "embeddings",
-                lambda part=part: {"model": model, "input": part, "encoding_format": "float"},  # type: ignore[misc]
-                lambda data, attempts, part=part: _read_vectors(data, len(part)),  # type: ignore[misc]
-                input_tokens=estimate_tokens([{"content": text} for text in part]),
-            )
+            vectors += await self._embed_part(model, list(texts[start : start + self._batch_size]))
         if len({len(vector) for vector in vectors}) > 1:
             raise ModelRejected(f"{self.endpoint} answered vectors of different dimensions")
         return vectors
+
+    async def _embed_part(self, model: str, part: list[str]) -> list[list[float]]:
+        """The vectors of one request's texts. What was sent is counted, whatever became of it."""
+        sent, tokens = 0, Usage()
+
+        def read(data: Any, attempts: Attempts) -> list[list[float]]:
+            nonlocal sent, tokens
+            vectors = _read_vectors(data, len(part))
+            sent, tokens = attempts.sent, read_usage(data)
+            return vectors
+
+        try:
+            return await self._connection.call(
+                "embeddings",
+                lambda: {"model": model, "input": part, "encoding_format": "float"},
+                read,
+                input_tokens=estimate_tokens([{"content": text} for text in part]),
+            )
+        except ChatModelError as error:
+            sent = error.attempts
+            raise
+        finally:
+            known = tokens.input_tokens
+            if sent:
+                self._ledger.add(EmbeddingUsage(sent, len(part), known or 0, sent - (known is not None)))
 
 
 def _read_vectors(data: Any, count: int) -> list[list[float]]:

@@ -26,10 +26,12 @@ def estimate_tokens(messages: Sequence[Mapping[str, str]]) -> int:
 
 @dataclass(slots=True, eq=False)
 class Permit:
-    """A place in the minute's budget: when the request may start (monotonic seconds) and the tokens set aside."""
+    """A place in the minute's budget: when the request may start (monotonic seconds) and the tokens set aside;
+    ``answers`` false where no tokens come back (embeddings)."""
 
     start: float
     tokens: float
+    answers: bool = True
 
 
 class RateLimiter:
@@ -73,11 +75,12 @@ class RateLimiter:
     def limited(self) -> bool:
         return self._requests is not None or self._tokens is not None
 
-    def reserve(self, input_tokens: int = 0) -> Permit:
-        """The earliest free place after all those given before; the caller waits until ``Permit.start``."""
+    def reserve(self, input_tokens: int = 0, *, answers: bool = True) -> Permit:
+        """The earliest free place after all those given before; the caller waits until ``Permit.start``. ``answers``
+        false: the answer will hold no tokens."""
         with self._lock:
             now = self._clock()
-            tokens = input_tokens + self._output_guess
+            tokens = input_tokens + (self._output_guess if answers else 0.0)
             start = max(now, self._permits[-1].start if self._permits else now)
             if self._requests is not None and len(self._permits) >= self._requests:
                 start = max(start, self._permits[-self._requests].start + self._request_period)
@@ -88,7 +91,7 @@ class RateLimiter:
                     if budget < 0:
                         start = max(start, permit.start + self._token_period)
                         break
-            permit = Permit(start, tokens)
+            permit = Permit(start, tokens, answers)
             self._permits.append(permit)
             oldest = now - max(self._request_period, self._token_period)
             while self._permits and self._permits[0].start <= oldest:
@@ -97,6 +100,9 @@ class RateLimiter:
 
     def settle(self, permit: Permit, input_tokens: int | None, output_tokens: int | None) -> None:
         """Replace a permit's estimate by the tokens that were really used, where the server told them."""
+        if not permit.answers:
+            permit.tokens = permit.tokens if input_tokens is None else float(input_tokens)
+            return
         if output_tokens is None:
             return
         with self._lock:
@@ -110,9 +116,9 @@ class RateLimiter:
             if permit in self._permits:
                 self._permits.remove(permit)
 
-    async def acquire(self, input_tokens: int = 0) -> Permit:
-        """Wait for a place. A cancelled wait gives its place back."""
-        permit = self.reserve(input_tokens)
+    async def acquire(self, input_tokens: int = 0, *, answers: bool = True) -> Permit:
+        """Wait for a place (see :meth:`reserve`). A cancelled wait gives its place back."""
+        permit = self.reserve(input_tokens, answers=answers)
         try:
             while (wait := permit.start - self._clock()) > 0:
                 await asyncio.sleep(wait)

@@ -95,6 +95,7 @@ def case_entry(result: CaseResult) -> dict[str, Any]:
     entry["timings"] = {
         "stages": dict(result.timings),
         "calls": [{name: getattr(call, name) for name in VARYING} for call in result.calls],
+        **({"embeddings": dict(result.embeddings)} if result.embeddings else {}),
     }
     return entry
 

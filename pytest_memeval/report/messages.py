@@ -149,6 +149,11 @@ _NOTES = {
         "Search: the cut-off {k} is close to the corpus of {documents} memories, so any ranking does well at it.",
         "检索：截断值 {k} 接近语料规模（{documents} 条记忆），任何排序都会得高分。",
     ),
+    "search_unknown": (
+        "{count} hits are no memory of the corpus and only take places in the rankings: an engine with ids of its own"
+        " has to tell by source_ids or content which memory a hit is.",
+        "有 {count} 条命中不属于语料，只占排名位置：使用自有 id 的引擎须通过 source_ids 或 content 指明命中的记忆。",
+    ),
     "search_beyond": (
         "Search: figures at {k} see only the {top_k} hits that top_k lets through.",
         "检索：截断值 {k} 的指标只能看到 top_k 限定的 {top_k} 条结果。",
@@ -231,6 +236,10 @@ _TERMINAL = {
         "发出请求 {attempts} 次（其中重试 {retries} 次），{cached} 次由缓存回答{spent}",
     ),
     "recorded_line": ("{cached} recorded answers, no request sent", "使用录制的回答 {cached} 条，未发出请求"),
+    "embeddings_line": (
+        "{texts} texts embedded by {requests} requests, {input_tokens} tokens{spent}",
+        "嵌入文本 {texts} 条，请求 {requests} 次，共 {input_tokens} 个 token{spent}",
+    ),
     "spent": ("; this run's own requests cost ${cost}", "；本次运行的请求花费 {cost} 美元"),
     "stage_line": (
         "  {stage}: {calls} calls, {failed} failed, latency p50 {p50}, p95 {p95}",
@@ -290,6 +299,12 @@ _PLAN = {
         "estimated cost: unknown, the price of model {model} is not known; add it with --memeval-prices",
         "预计费用：未知，没有模型 {model} 的价格；可用 --memeval-prices 添加",
     ),
+    "embeddings": (
+        "embeddings: {cached} texts in the cache, {asked} to be asked for, about {tokens} tokens; {cost}",
+        "嵌入：缓存中已有 {cached} 条文本，待请求 {asked} 条，约 {tokens} 个 token；{cost}",
+    ),
+    "embeddings_cost": ("estimated cost: {cost} (model {model})", "预计费用：{cost}（模型 {model}）"),
+    "embeddings_unknown": ("the price of model {model} is not known", "没有模型 {model} 的价格"),
     "left_out": ("not planned, {count} case(s): {why}", "未计入计划的用例 {count} 个：{why}"),
     "others": ("{count} other test(s) were not run.", "另有 {count} 个其他测试未运行。"),
     "nothing_asked": ("Nothing was asked and no report was written.", "没有发出任何请求，也没有写报告。"),

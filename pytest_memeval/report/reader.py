@@ -107,6 +107,7 @@ def case_result_from_entry(entry: Mapping[str, Any]) -> CaseResult:
             duration_seconds=entry["duration_seconds"],
             timings=dict(entry["timings"]["stages"]),
             trials=tuple(entry.get("trials") or ()),
+            embeddings=dict(entry["timings"].get("embeddings") or {}),
         )
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         name = entry.get("node_id", "?") if isinstance(entry, Mapping) else "?"

@@ -30,6 +30,9 @@ def search_warnings(records: Iterable[CaseResult], section: Mapping[str, Any] | 
     excluded = section.get("excluded_queries")
     if excluded:
         found.append(("search_excluded", {"count": excluded}))
+    unknown = sum(int(setup.get("unknown_hits") or 0) for setup in setups)
+    if unknown:
+        found.append(("search_unknown", {"count": unknown}))
     cutoffs = sorted(int(name.partition("@")[2]) for name in section if name.startswith("ndcg@"))
     documents = max((setup.get("documents") or 0 for setup in setups), default=0)
     close = [k for k in cutoffs if documents and k >= CLOSE * documents]

@@ -104,6 +104,7 @@ class _Summary:
             yield self._("errors_title", errors=listed), RED
         if self._report["usage"]["calls"] and (self._verbosity > 0 or not is_embedded(self._report["model"])):
             yield from self._calls()
+        yield from self._embeddings()
 
     def _questions(self) -> Iterator[Line]:
         for one in question_sets(self._report, self._lang):
@@ -113,6 +114,13 @@ class _Summary:
             yield f"  {head}", FAINT
             yield from ((f"  {row}", PLAIN) for row in rows)
             yield from ((f"  {line}", PLAIN) for line in one.lines())
+
+    def _embeddings(self) -> Iterator[Line]:
+        asked = self._report["timings"].get("embeddings")
+        if asked:
+            spent = asked["spent_usd"]
+            cost = self._("spent", cost=f"{spent:.4f}") if spent is not None else ""
+            yield self._("embeddings_line", **{**asked, "spent": cost}), PLAIN
 
     def _calls(self) -> Iterator[Line]:
         calls = self._report["timings"].get("calls", {})

@@ -13,7 +13,9 @@ QUESTION_STEPS: tuple[str, ...] = ("ingest", "search", "answer", "judge")
 
 
 def timings_of(records: Iterable[CaseResult]) -> dict[str, Any]:
-    """``{stages: {stage: seconds}, calls: {…, by_stage: {prompt stage: {…}}}}``; see :func:`call_timings`."""
+    """``{stages: {stage: seconds}, calls: {…, by_stage: {prompt stage: {…}}}}``; see :func:`call_timings`. With
+    ``embeddings`` where a server was asked for any; see :func:`embeddings_of`."""
+    records = list(records)
     seconds: dict[str, list[float]] = {}
     calls: list[CallRecord] = []
     by_stage: dict[str, list[CallRecord]] = {}
@@ -31,7 +33,21 @@ def timings_of(records: Iterable[CaseResult]) -> dict[str, Any]:
             **call_timings(calls),
             "by_stage": {stage: call_timings(own) for stage, own in sorted(by_stage.items())},
         },
+        **({"embeddings": asked_for} if (asked_for := embeddings_of(records)) else {}),
     }
+
+
+def embeddings_of(records: Iterable[CaseResult]) -> dict[str, float | None]:
+    """What an embedding server was asked for: ``{requests, texts, input_tokens, unknown_tokens, spent_usd}``, ``{}``
+    for nothing. ``unknown_tokens`` are the requests for which the server told no tokens; they are in no price.
+    ``spent_usd`` is ``None`` where the model's price is not known."""
+    told = [record.embeddings for record in records if record.embeddings]
+    if not told:
+        return {}
+    spent = [one["spent_usd"] for one in told if one.get("spent_usd") is not None]
+    names = ("requests", "texts", "input_tokens", "unknown_tokens")
+    sums: dict[str, float | None] = {name: sum(one.get(name) or 0 for one in told) for name in names}
+    return {**sums, "spent_usd": math.fsum(filter(None, spent)) if spent else None}
 
 
 def _spread(ordered: Sequence[float]) -> dict[str, Any]:

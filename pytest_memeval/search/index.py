@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from pytest_memeval.llm.protocol import Embedder
 from pytest_memeval.search.bm25 import Bm25Index
+from pytest_memeval.search.embedding import embed_texts
 from pytest_memeval.search.errors import SearchError
 from pytest_memeval.search.fts import FtsIndex
 from pytest_memeval.search.fusion import fuse
@@ -87,7 +88,7 @@ class SearchIndex:
 
     async def _by_vectors(self, query: str) -> Ranked:
         index, embedder = await self._vector_index()
-        [vector] = await embedder.embed([query])
+        [vector] = await embed_texts(embedder, [query])
         if index.dimension and len(vector) != index.dimension:
             raise SearchError(
                 f"embedder {self.embedder_name} gives the query {len(vector)} dimensions and gave the documents"
@@ -117,7 +118,7 @@ class SearchIndex:
                 texts = [text for _, text in self._documents]
                 fitted = getattr(self._given, "fitted", None)
                 embedder = await asyncio.to_thread(fitted, texts) if callable(fitted) else self._given
-                vectors = await _embed(embedder, texts)
+                vectors = await embed_texts(embedder, texts)
                 ids = [identifier for identifier, _ in self._documents]
                 self._vectors = await asyncio.to_thread(VectorIndex, ids, vectors)
                 self._embedder = embedder
@@ -132,14 +133,3 @@ class SearchIndex:
         if self._vectors is not None:
             self._vectors.close()
             self._vectors = None
-
-
-async def _embed(embedder: Embedder, texts: Sequence[str]) -> Any:
-    """A vector for each text: an array where the embedder can give one, which takes a fraction of the memory."""
-    matrix = getattr(embedder, "matrix", None)
-    vectors = await asyncio.to_thread(matrix, texts) if callable(matrix) else await embedder.embed(texts)
-    if len(vectors) != len(texts):
-        raise SearchError(
-            f"embedder {getattr(embedder, 'name', '?')} gave {len(vectors)} vectors for {len(texts)} texts"
-        )
-    return vectors

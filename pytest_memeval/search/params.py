@@ -24,12 +24,24 @@ class Range:
         """``value`` as a number. Raises :class:`SearchError` naming the parameter, the value and the range."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise SearchError(f"{name} must be a number, not {value!r}")
-        bounds = f"{self.low:g} or more" if self.high == math.inf else f"between {self.low:g} and {self.high:g}"
-        if not (math.isfinite(value) and self.low <= value <= self.high):
+        open_ended = self.high == math.inf
+        bounds = f"{_text(self.low)} or more" if open_ended else f"between {_text(self.low)} and {_text(self.high)}"
+        if not math.isfinite(value):
             raise SearchError(f"{name} must be {bounds}, not {value:g}")
+        nearest = min(max(value, self.low), self.high)
+        if nearest != value:
+            raise SearchError(
+                f"{name} must be {bounds}, not {_text(value)}; the nearest valid value is {_text(nearest)}"
+            )
         if self.whole and value != int(value):
-            raise SearchError(f"{name} must be a whole number, not {value:g}")
+            nearest = max(round(value), int(self.low))
+            raise SearchError(f"{name} must be a whole number, not {value:g}; the nearest valid value is {nearest}")
         return int(value) if self.whole else float(value)
+
+
+def _text(number: float) -> str:
+    """As people write it: 1000000 and not 1e+06."""
+    return f"{number:.0f}" if number == int(number) and abs(number) < 1e15 else f"{number:g}"
 
 
 #: Parameter → its range.

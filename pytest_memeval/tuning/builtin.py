@@ -74,6 +74,8 @@ def vector_ranks(corpus: Sequence[Document], queries: Sequence[LabelledQuery], e
     """
     import numpy as np
 
+    from pytest_memeval.llm.sync import run_sync
+    from pytest_memeval.search.embedding import check_dimensions, embed_texts
     from pytest_memeval.search.vectors import VectorIndex
 
     documents = sorted((document.id, document.content) for document in corpus)
@@ -81,14 +83,12 @@ def vector_ranks(corpus: Sequence[Document], queries: Sequence[LabelledQuery], e
     fitted = getattr(embedder, "fitted", None)
     if callable(fitted):
         embedder = fitted([content for _, content in documents])
-    found = _embed(embedder, [content for _, content in documents])
-    asked = _embed(embedder, [query.query for query in queries])
-    dimensions = sorted({len(vector) for vector in (*found, *asked)})
-    if len(dimensions) > 1:
-        raise TuningError(
-            f"the embedder's dimension changed: its vectors have {' and '.join(map(str, dimensions))} numbers;"
-            " if answers are cached, remove those of the other model"
-        )
+    try:
+        found = run_sync(embed_texts(embedder, [content for _, content in documents]))
+        asked = run_sync(embed_texts(embedder, [query.query for query in queries]))
+        check_dimensions(embedder, (found, asked))
+    except SearchError as error:
+        raise TuningError(str(error)) from None
     least = float(getattr(embedder, "min_similarity", -math.inf))
     columns = {one: column for column, one in enumerate(ids)}
     try:
@@ -98,18 +98,4 @@ def vector_ranks(corpus: Sequence[Document], queries: Sequence[LabelledQuery], e
         raise TuningError(f"the embedder's vectors cannot be searched: {error}") from None
     index.close()
     table = np.array([rank_row(ranking, columns) for ranking in rankings], dtype=np.int32)
-    return VectorRanks(
-        table.reshape(len(queries), len(ids)), index.backend, index.why, dimensions[0] if dimensions else 0
-    )
-
-
-def _embed(embedder: Embedder, texts: list[str]) -> list[list[float]]:
-    from pytest_memeval.llm.sync import run_sync
-
-    async def ask() -> list[list[float]]:
-        return await embedder.embed(texts)
-
-    vectors = run_sync(ask())
-    if len(vectors) != len(texts):
-        raise TuningError(f"the embedder gave {len(vectors)} vectors for {len(texts)} texts")
-    return vectors
+    return VectorRanks(table.reshape(len(queries), len(ids)), index.backend, index.why, found.shape[1])

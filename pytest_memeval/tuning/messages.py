@@ -82,6 +82,11 @@ _TEXTS: dict[str, tuple[str, str]] = {
         "除当前值外，没有任何组合可以测得。",
     ),
     # Lines
+    "embeddings": (
+        "The embedding server was sent {requests} requests of {tokens} tokens, {cost}.",
+        "向嵌入服务器发出请求 {requests} 次，共 {tokens} 个 token，{cost}。",
+    ),
+    "unknown_cost": ("price not known", "价格未知"),
     "current": ("current", "当前"),
     "best": ("best", "最佳"),
     "recommended": ("recommended", "推荐"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import queue
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -118,6 +120,10 @@ def _key(params: Mapping[str, Any]) -> _Key:
     return found.bm25_k1, found.bm25_b
 
 
+#: Ranked ids, or why there are none.
+_Answer = tuple[list[str], str | None]
+
+
 @dataclass
 class CallableRanker:
     """A function ``search(query, params)`` that returns ranked ids, called once a query and combination.
@@ -125,12 +131,14 @@ class CallableRanker:
     An answer is a list of ids, or of mappings or objects with an ``id``; ``{"ids": …}`` or ``{"hits": …}`` around it is
     accepted. A call that raises, or answers anything else, is a failure: counted under its kind, never a zero.
     ``corpus`` are the ids that can be found; others are counted and take their place in the ranking. Calls of one
-    combination run on ``threads`` threads at a time.
+    combination run on ``threads`` threads at a time. ``timeout`` bounds, in seconds, each call of an ``async``
+    function; a plain function that hangs can only be left behind, by an interrupt.
     """
 
     search: Callable[[str, Params], Any]
     corpus: frozenset[str] = frozenset()
     threads: int = 1
+    timeout: float | None = None
     failures: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
     _unknown: Counter[str] = field(default_factory=Counter)
@@ -141,11 +149,11 @@ class CallableRanker:
     def ranks(self, params: Sequence[Params], truths: Truths) -> Iterator[Batch]:
         import numpy as np
 
-        pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+        threads = _Threads(self.threads) if self.threads > 1 else None
         try:
             for row, one in enumerate(params):
                 call = partial(self._call, one)
-                answers = map(call, truths.queries) if pool is None else pool.map(call, truths.queries)
+                answers = map(call, truths.queries) if threads is None else threads.map(call, truths.queries)
                 ranks = np.full((1, truths.columns), ABSENT, dtype=np.int32)
                 failed = np.zeros((1, len(truths)), dtype=bool)
                 for number, (ids, failure) in enumerate(answers):
@@ -157,8 +165,8 @@ class CallableRanker:
                         self._note_unknown(ids)
                 yield Batch([row], ranks, failed)
         finally:
-            if pool is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
+            if threads is not None:
+                threads.close()
 
     def diagnosis(self, params: Params, truths: Truths) -> None:
         return None
@@ -167,9 +175,9 @@ class CallableRanker:
         try:
             answer = self.search(query.query, dict(params))
             if inspect.isawaitable(answer):
-                answer = _wait_for(answer)
+                answer = _wait_for(answer, self.timeout)
             return ids_of(answer), None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return [], _failure(error)
 
     def _note_unknown(self, ids: Sequence[str]) -> None:
@@ -184,17 +192,65 @@ class CallableRanker:
             ]
 
 
-def _wait_for(answer: Any) -> Any:
+class _Threads:
+    """Some daemon threads that stay for many calls, so that each keeps its connection.
+
+    Not the standard library's pool: the interpreter waits for its threads at the end, so that one call that hangs would
+    keep an interrupted run for ever.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._number = number
+        self._closed = False
+        for _ in range(number):
+            threading.Thread(target=self._serve, name="memeval-tune", daemon=True).start()
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None and not self._closed:
+            job()
+
+    def map(self, call: Callable[[LabelledQuery], _Answer], asked: Sequence[LabelledQuery]) -> list[_Answer]:
+        """What ``call``, which raises nothing, gives for each, in order."""
+        answers: queue.SimpleQueue[tuple[int, _Answer]] = queue.SimpleQueue()
+
+        def ask(number: int, query: LabelledQuery) -> None:
+            answers.put((number, call(query)))
+
+        for number, query in enumerate(asked):
+            self._jobs.put(partial(ask, number, query))
+        found = dict(answers.get() for _ in asked)
+        return [found[number] for number in range(len(asked))]
+
+    def close(self) -> None:
+        """End the threads, each with what it is doing."""
+        self._closed = True
+        for _ in range(self._number):
+            self._jobs.put(None)
+
+
+def _wait_for(answer: Any, timeout: float | None) -> Any:
     from pytest_memeval.llm.sync import run_sync
 
-    async def wait() -> Any:
-        return await answer
+    async def wait() -> tuple[Any, SystemExit | None]:
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                return await answer, None
+        except TimeoutError:
+            if limit.expired():
+                raise TimeoutError(f"no answer within {timeout:g} s") from None
+            raise
+        except SystemExit as error:  # which would end the loop
+            return None, error
 
     # On one loop for all calls: what the function keeps open stays usable.
-    return run_sync(wait())
+    found, left = run_sync(wait())
+    if left is not None:
+        raise left
+    return found
 
 
-def _failure(error: Exception) -> str:
+def _failure(error: BaseException) -> str:
     from pytest_memeval.llm.redaction import redact
 
     text = " ".join(str(error).split())

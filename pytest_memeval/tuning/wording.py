@@ -147,6 +147,11 @@ class Words:
         if rrf["queries"]["without_truth"] and rrf["conclusion"] != "no_queries":
             lines.append(self("without_truth", count=rrf["queries"]["without_truth"]))
         search = self.document["search"]
+        if search.get("embeddings"):
+            asked = search["embeddings"]
+            cost = asked["spent_usd"]
+            price = self("unknown_cost") if cost is None else f"${cost:.4f}"
+            lines.append(self("embeddings", requests=asked["requests"], tokens=asked["input_tokens"], cost=price))
         if search.get("why"):
             lines.append(self("slow_vectors", backend=search["backend"], why=search["why"].rstrip(".")))
         return lines

@@ -13,7 +13,8 @@ from chat_server import Answer, ChatServer
 from pytest_memeval.llm.batch import BatchRequests
 from pytest_memeval.llm.cache import AnswerCache, DimensionMismatch
 from pytest_memeval.llm.cache_file import CacheError, CacheWarning
-from pytest_memeval.llm.cached_model import CACHE_MODES, CachedChatModel, CachedEmbedder
+from pytest_memeval.llm.cached_embedder import CachedEmbedder
+from pytest_memeval.llm.cached_model import CACHE_MODES, CachedChatModel
 from pytest_memeval.llm.openai_client import OpenAIChatModel, OpenAIEmbedder
 from pytest_memeval.llm.protocol import ChatModel, ChatModelError, ChatReply, ModelUnavailable, NotRecorded
 from pytest_memeval.llm.retry import RetryPolicy

@@ -132,6 +132,14 @@ def test_an_engine_of_the_projects_own(searching: Project) -> None:
     assert facts == ["search: hits without a known id were found by content"] * 3
 
 
+def test_hits_that_are_no_memory_are_told(searching: Project) -> None:
+    searching.write("conftest.py", ENGINE.replace(', "content": line', ""))
+    searching.run("--memeval-search-params", "top_k=3", "--memeval-llm", "embedded", "--memeval-no-gate")
+    report = searching.report()
+    assert report["search"]["mrr"] == 0
+    assert any(note.startswith("27 hits are no memory of the corpus") for note in report["notes"])
+
+
 def test_a_load_that_fails_is_tried_again_by_the_next_case(searching: Project) -> None:
     flaky = ENGINE.replace(
         'assert len(self.loads) == 1, "loaded twice"',
@@ -210,6 +218,61 @@ def test_an_embedding_server_is_asked_once_and_must_keep_its_dimension(searching
     result = searching.run(*options, *place)
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(["*small on *gave vectors of * dimensions, where one model has one*"])
+
+
+EMBEDDING = ("--memeval-no-gate", "--memeval-embedder", "openai", "--memeval-embedding-model", "text-embedding-3-small")
+
+
+@MODES
+def test_what_embeddings_cost_is_told(searching: Project, server: ChatServer, mode: tuple[str, ...]) -> None:
+    place = ("--memeval-embedding-base-url", server.base_url)
+    result = searching.run(*STAGE, *EMBEDDING, *place, *mode)
+    asked = searching.report()["timings"]["embeddings"]
+    # Two processes want the corpus, and it is asked for once.
+    texts = {text for request in server.requests for text in request.body["input"]}
+    assert asked["texts"] == len(texts) == 7 + 9
+    assert asked["requests"] == server.count
+    tokens = sum(len(text.split()) for text in texts)
+    assert (asked["input_tokens"], asked["unknown_tokens"]) == (tokens, 0)
+    assert asked["spent_usd"] == pytest.approx(tokens * 0.02 / 1e6)
+    result.stdout.fnmatch_lines([f"16 texts embedded by {server.count} requests, {tokens} tokens; *"])
+    first = stable(searching.report())
+    searching.run(*STAGE, *EMBEDDING, *place)
+    assert "embeddings" not in searching.report()["timings"]
+    assert stable(searching.report()) == first
+
+
+def test_embeddings_count_towards_the_budget(searching: Project, server: ChatServer) -> None:
+    searching.write("prices.yaml", "models:\n  text-embedding-3-small: {input: 1000, output: 0}\n")
+    options = (*STAGE, *EMBEDDING, "--memeval-embedding-base-url", server.base_url, "--memeval-prices", "prices.yaml")
+    result = searching.run(*options, "--memeval-max-cost", "0.01", "--memeval-concurrency", "1")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    report = searching.report()
+    assert report["counts"]["scored"] == 1
+    assert report["timings"]["embeddings"]["spent_usd"] > 0.01
+    assert any("Stopped at the budget" in note for note in report["notes"])
+    result = searching.run(*options, "--memeval-max-cost", "1", "--memeval-embedding-model", "mine")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*the price of model 'mine' is not known*"])
+
+
+def test_a_plan_counts_embeddings_and_sends_none(searching: Project, server: ChatServer) -> None:
+    options = (*STAGE, *EMBEDDING, "--memeval-embedding-base-url", server.base_url)
+    result = searching.run(*options, "--memeval-plan")
+    assert server.count == 0
+    result.stdout.fnmatch_lines(["embeddings: 0 texts in the cache, 16 to be asked for, about * tokens; *$0.0000 *"])
+    searching.run(*options, "-k", "cat")
+    result = searching.run(*options, "--memeval-plan", "--memeval-lang", "zh")
+    result.stdout.fnmatch_lines(["嵌入：缓存中已有 9 条文本，待请求 7 条*"])
+    plain = searching.run(*STAGE, "--memeval-plan")
+    plain.stdout.no_fnmatch_line("embeddings:*")
+
+
+def test_requests_for_embeddings_keep_to_the_rate_limit(searching: Project, server: ChatServer) -> None:
+    # The corpus is the minute's one request, so that every query waits until its case's time is over.
+    limited = ("--memeval-embedding-base-url", server.base_url, "--memeval-rpm", "1", "--memeval-timeout", "3")
+    searching.run(*STAGE, *EMBEDDING, *limited).assert_outcomes(errors=3)
+    assert server.count == 1
 
 
 @MODES

@@ -72,7 +72,7 @@ class Embedder:
 
 
 def test_a_changed_dimension_and_other_faults_of_an_embedder() -> None:
-    with pytest.raises(TuningError, match="dimension changed: its vectors have 2 and 3 numbers"):
+    with pytest.raises(TuningError, match="dimension of embedder broken changed: its vectors have 2 and 3 numbers"):
         vector_ranks(DOCUMENTS, QUERIES, Embedder([[1.0, 0.0], [1.0, 0.0, 0.0]]))
     with pytest.raises(TuningError, match="2 vectors for 3 texts"):
         vector_ranks(DOCUMENTS, QUERIES, Embedder([2]))

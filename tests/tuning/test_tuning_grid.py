@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,6 +78,27 @@ def test_failures_are_counted_and_never_zeros() -> None:
     assert result.unmeasured == {"failed": 1, "not_reached": 0}
     assert result.best_params == {"depth": 3}
     assert result.param_sensitivity["depth"].at_best == (0.0, 0.0, 0.5, None)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_function_that_exits_or_hangs_is_one_failure_a_call(threads: int) -> None:
+    async def search(text: str, params: Params) -> list[str]:
+        if params["depth"] == 2:
+            sys.exit("no more")
+        if params["depth"] == 3 and text == "q5":
+            await asyncio.sleep(3600)
+        if params["depth"] == 4:
+            raise TimeoutError("its own")
+        return deeper_is_better(text, params)
+
+    ranker = CallableRanker(search, threads=threads, timeout=0.2)
+    result = GridSearch({"depth": [1, 2, 3, 4]}).search(ranker, QUERIES)
+    assert result.failures == {
+        "SystemExit: no more": 8,
+        "TimeoutError: its own": 8,
+        "TimeoutError: no answer within 0.2 s": 1,
+    }
+    assert [one["score"] for one in result.all_results] == [0.0, None, None, None]
 
 
 def test_current_values_that_fail_stop_at_once() -> None:
