@@ -34,8 +34,6 @@ EXTRAS: dict[str, tuple[dict[str, str], str]] = {
     "benchmarks": ({"ijson": "ijson"}, "large benchmark files"),
     "eval": ({"bert-score": "bert_score", "sentence-transformers": "sentence_transformers"}, "BERTScore, embeddings"),
     "ragas": ({"ragas": "ragas"}, "RAGAS evaluators"),
-    "mem0": ({"mem0ai": "mem0"}, "engine mem0"),
-    "langgraph": ({"langgraph": "langgraph.store"}, "engine langgraph"),
 }
 KEYS = ("MEMEVAL_API_KEY", "MEMEVAL_JUDGE_API_KEY", "OPENAI_API_KEY")
 

@@ -308,7 +308,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_doctor_says_what_is_there(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     shown = capsys.readouterr().out
-    for word in ("pytest ", "rapidfuzz", "[mem0]", "engine reference", "everything needed is there"):
+    for word in ("pytest ", "rapidfuzz", "[search]", "engine reference", "engine sgme", "everything needed is there"):
         assert word in shown
 
 
@@ -336,3 +336,13 @@ def test_doctor_tells_of_an_engine_that_is_not_there(project: Path, capsys: pyte
 
 def test_the_options_of_the_check_are_those_of_a_run() -> None:
     assert {"engine", "llm", "model", "base-url"} <= {option.name for option in OPTIONS}
+
+
+def test_every_extra_that_it_names_exists() -> None:
+    import tomllib
+
+    from pytest_memeval.doctor import CORE, EXTRAS
+
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert set(EXTRAS) <= set(project["optional-dependencies"])
+    assert {text.partition(">")[0] for text in project["dependencies"]} == set(CORE)
