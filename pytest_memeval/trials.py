@@ -84,6 +84,10 @@ class TrialRuns(CaseRun):
             for run in self.trials:
                 run.give_up()
 
+    def go_ahead(self) -> None:
+        for run in self.trials:
+            run.go_ahead()
+
     async def advance(self, stage: str) -> StageResult:
         await self.work_ahead()
         return self.results.get(stage, IDLE)
