@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pytest_memeval.recorder import Recorder
     from pytest_memeval.results import CallRecord
 
+#: Modules that taking the first record imports.
+FIRST_NEEDED = ("recorder", "run_notes", "llm.cost", "llm.embedding_usage", "report.journal", "report.write")
 #: Under this name each worker is told where the sign to stop will be.
 STOP_INPUT = "memeval_stop"
 
@@ -34,6 +37,11 @@ class Budget:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self._session = session
+        # What the first record needs is at hand before it comes: workers go on meanwhile, and spend.
+        for name in FIRST_NEEDED:
+            importlib.import_module(f"pytest_memeval.{name}")
+        harness = harness_of(self.config)
+        harness.prices.find(harness.settings.model)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

@@ -296,9 +296,7 @@ class TestWhole:
         shown = [name for name in (*record.ratios, *record.counts) if not name.startswith("_")]
         # Stability is a figure of several trials, profile quality one of two stages.
         elsewhere = {"profile_quality", "scene_stability"}
-        assert {parse_path(f"l2.{name}").name for name in shown} | elsewhere == {
-            spec.name for spec in metrics_of("l2")
-        }
+        assert {parse_path(f"l2.{name}").name for name in shown} | elsewhere == {spec.name for spec in metrics_of("l2")}
 
     def test_values_agree_with_the_properties(self) -> None:
         metrics = self.metrics()
