@@ -107,4 +107,12 @@ def process_meta(run: CaseRun, owner: str, harness: Harness) -> Mapping[str, Any
         },
         "registry": {owner: run.registry.content_hash},
         "templates": {owner: run.templates.content_hash},
+        **({"engine_ignored": True} if _ignores_engine(harness) else {}),
     }
+
+
+def _ignores_engine(harness: Harness) -> bool:
+    """Whether an engine was named, and a fixture of the project's gave the one that ran."""
+    settings = harness.settings
+    named = "engine" in settings.origins and settings.predictions is None
+    return named and not harness.engine_was_asked

@@ -94,6 +94,12 @@ class CaseHooks:
         ]
         report: pytest.TestReport = yield
         self._note(call, report, run)
+        if (
+            isinstance(item, CaseItem)
+            and call.excinfo is not None
+            and isinstance(call.excinfo.value, pytest.fail.Exception)
+        ):
+            _shorten(report, item)
         if call.when == "setup" and SAID in item.stash and run is not None:
             # The case's own work in the place of the wait for what was left of it.
             report.duration = max(0.0, report.duration - run.waited + run.seconds)
@@ -260,6 +266,15 @@ def _locate(failure: StageFailure, item: CaseItem) -> None:
     shown = item.case_file._shown(item.path)
     text = failure.text.replace(f"{item.path}:", f"{shown}:")
     failure.msg = text if text.startswith(f"{shown}:") else f"{item.place}: [{failure.stage}] {text}"
+
+
+def _shorten(report: pytest.TestReport, item: CaseItem) -> None:
+    """Let pytest's short summary begin with what went wrong: the node id before it names the case already, and few
+    terminals have room for the place and an exception's name besides."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        _, found, cause = crash.message.partition(f"{item.place}: [")
+        crash.message = f"[{cause}" if found else crash.message
 
 
 def with_own_texts(result: CaseResult) -> CaseResult:

@@ -219,14 +219,8 @@ def _schema(arguments: argparse.Namespace) -> int:
 
 
 def _rescore(arguments: argparse.Namespace) -> int:
-    from pytest_memeval.documents.problems import DocumentError
-    from pytest_memeval.report.calls import read_calls
-    from pytest_memeval.report.console import console_text
-    from pytest_memeval.report.reader import ReportError, find_report, load_report
-    from pytest_memeval.report.terminal import summary_lines
-    from pytest_memeval.report.write import latest_folder, write_reports
-    from pytest_memeval.rescore import Rescoring, case_files, rescore_report
-    from pytest_memeval.settings import parse_expectations, parse_gate_options
+    from pytest_memeval.report.reader import ReportError, find_report, load_report, readable
+    from pytest_memeval.report.write import latest_folder
 
     place = arguments.run
     if str(place) == "latest" and not place.exists():
@@ -235,7 +229,20 @@ def _rescore(arguments: argparse.Namespace) -> int:
             raise ReportError("There is no run in .memeval/runs of this folder.")
         place = found
     report = load_report(place)
-    folder = find_report(place).parent
+    with readable(str(place)):
+        return _rescored(arguments, report, find_report(place).parent)
+
+
+def _rescored(arguments: argparse.Namespace, report: dict[str, Any], folder: Path) -> int:
+    from pytest_memeval.documents.problems import DocumentError
+    from pytest_memeval.report.calls import read_calls
+    from pytest_memeval.report.console import console_text
+    from pytest_memeval.report.reader import ReportError
+    from pytest_memeval.report.terminal import summary_lines
+    from pytest_memeval.report.write import write_reports
+    from pytest_memeval.rescore import Rescoring, case_files, rescore_report
+    from pytest_memeval.settings import parse_expectations, parse_gate_options
+
     options = report["config"].get("options", {})
     root = arguments.root or Path(report["config"].get("rootdir", "."))
     change = Rescoring(
@@ -254,12 +261,25 @@ def _rescore(arguments: argparse.Namespace) -> int:
         raise ReportError(
             f"{target} is the run itself: its own report would be lost. Name another folder with --output."
         )
+    refuse_foreign(target)
     calls = folder / "calls.jsonl.gz"
     write_reports(target, again, read_calls(calls).values() if calls.exists() else (), arguments.lang)
     for text, _ in summary_lines(again, arguments.lang, folder=str(target)):
         print(console_text(text, sys.stdout.encoding))
     failed = again["summary"]["passed_p0"] is False or again["counts"]["errored"] or again["counts"]["not_run"]
     return 1 if failed else 0
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raise ReportError where reports in ``folder`` would replace a file that no run wrote."""
+    from pytest_memeval.report.reader import ReportError
+    from pytest_memeval.report.write import foreign_file
+
+    foreign = foreign_file(folder)
+    if foreign is not None:
+        raise ReportError(
+            f"--output: {foreign} is no file of an earlier run and would be replaced; move it, or name another folder."
+        )
 
 
 def _gates(texts: Sequence[str]) -> Any:

@@ -20,6 +20,7 @@ def add_merge_command(commands: Any) -> None:
 
 
 def _merge(arguments: argparse.Namespace) -> int:
+    from pytest_memeval.cli import refuse_foreign
     from pytest_memeval.merge import (
         MergeError,
         calls_of_parts,
@@ -30,20 +31,22 @@ def _merge(arguments: argparse.Namespace) -> int:
         write_journal,
     )
     from pytest_memeval.report.console import console_text
-    from pytest_memeval.report.reader import ReportError
+    from pytest_memeval.report.reader import ReportError, readable
     from pytest_memeval.report.terminal import summary_lines
     from pytest_memeval.report.write import default_folder, write_latest, write_reports
 
     try:
         parts = sorted(map(load_part, arguments.runs), key=lambda part: part.shard["index"])
-        check_parts(parts)
+        with readable("A part's report"):
+            check_parts(parts)
+            report = merge_parts(parts)
     except MergeError as error:
         raise ReportError(str(error)) from None
-    report = merge_parts(parts)
     base = Path.cwd()
     target = arguments.output or default_folder(base, report["run_id"])
     if any(part.folder.resolve() == target.resolve() for part in parts):
         raise ReportError(f"{target} is one of the parts: its own report would be lost. Name another with --output.")
+    refuse_foreign(target)
     journal = target / f"journal-{report['run_id']}.jsonl"
     there = write_journal(parts, journal)
     write_reports(target, report, calls_of_parts(parts), arguments.lang, journal=journal if there else None)

@@ -29,11 +29,16 @@ def add_show_command(commands: Any) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from pytest_memeval.report.reader import find_report, load_report
+    from pytest_memeval.report.reader import find_report, load_report, readable
 
     place = run_place(arguments.run)
     report = load_report(place)
-    folder = find_report(place).parent
+    with readable(str(place)):
+        _show_report(arguments, report, find_report(place).parent)
+    return 0
+
+
+def _show_report(arguments: argparse.Namespace, report: Mapping[str, Any], folder: Path) -> None:
     lang = arguments.lang
     if arguments.html is not None:
         write_page(arguments.html, report, folder, lang=lang, cache_dir=arguments.cache_dir)
@@ -53,7 +58,6 @@ def _show(arguments: argparse.Namespace) -> int:
 
         _print((*summary_lines(report, lang, folder=str(folder), decides_exit=False), ("", {})))
         _print(funnel_lines(report, lang))
-    return 0
 
 
 def run_place(run: Path) -> Path:

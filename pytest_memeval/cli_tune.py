@@ -121,6 +121,7 @@ def _tune(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from pytest_memeval.corpus import corpus_of
+    from pytest_memeval.tuning.conclusion import NO_QUERIES
     from pytest_memeval.tuning.grid import GridSearch
     from pytest_memeval.tuning.queries import Document, TuningError, queries_of
     from pytest_memeval.tuning.space import parse_space
@@ -146,7 +147,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _report(document, arguments.output, arguments.lang)
     if result.partial:
         return 130
-    return 1 if result.conclusion is None or any(result.unmeasured.values()) else 0
+    return 1 if result.conclusion in (None, NO_QUERIES) or any(result.unmeasured.values()) else 0
 
 
 def _document(

@@ -51,7 +51,8 @@ class Controller:
         self._interrupted = False
         #: Workers of this machine → process id, so that an interrupt can be handed on.
         self._local: dict[Any, int] = {}
-        self._trouble: list[str] = []
+        #: What could not be written → why: (key of the sentence, error).
+        self._trouble: list[tuple[str, str]] = []
         self._decides_exit = True
         self._only_lost = False
         #: xdist's name of this run, empty without it.
@@ -206,8 +207,11 @@ class Controller:
 
     def _report_trouble(self, error: OSError) -> None:
         """A folder that cannot be written must not take the rest of the run with it."""
-        if str(error) not in self._trouble:
-            self._trouble.append(str(error))
+        from pytest_memeval.recorder import PredictionsNotWritten
+
+        what = "predictions_not_written" if isinstance(error, PredictionsNotWritten) else "not_written"
+        if (what, str(error)) not in self._trouble:
+            self._trouble.append((what, str(error)))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -357,7 +361,7 @@ class Controller:
         if self._only_lost:
             lost = len(recorder.not_run())
             lines.append((text("terminal.not_run_exit", lang, count=lost), _BAD))
-        lines += [(text("terminal.not_written", lang, error=error), _BAD) for error in self._trouble]
+        lines += [(text(f"terminal.{what}", lang, error=error), _BAD) for what, error in self._trouble]
         encoding = _encoding(terminalreporter)
         for line, markup in lines:
             terminalreporter.write_line(console_text(line, encoding), **markup)

@@ -16,6 +16,7 @@ from pytest_memeval.corpus import CorpusStore, corpus_of_case, store_memories
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import CaseDatabases, StageContext, StageError
+from pytest_memeval.failures import signature_problem
 from pytest_memeval.live_memories import decisions_by_memory, labelled_memories, live_content, live_id
 from pytest_memeval.llm.protocol import ChatModel, Embedder
 from pytest_memeval.llm.sync import run_sync
@@ -359,6 +360,16 @@ class StageExecutor:
 
     async def _call(self, method: str, *args: Any) -> Any:
         function = getattr(self._engine, method)
+        try:
+            return await self._result(function, *args)
+        except TypeError as error:
+            # Raised by the call itself it would name no file but ours.
+            problem = signature_problem(function, method, args)
+            if problem is None:
+                raise
+            raise StageError(problem, kind="engine_exception") from error
+
+    async def _result(self, function: Any, *args: Any) -> Any:
         if inspect.iscoroutinefunction(function):
             return await function(*args)
         if self.wait_for is not None:

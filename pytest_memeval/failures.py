@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sysconfig
 import traceback
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,17 @@ _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 #: What the proxy refuses with (see llm/proxy.py), and how deep causes are followed.
 _PROXY_CODES = ("not_recorded", "pending")
 _MOST_CAUSES = 8
+#: What an engine's methods are called with.
+ENGINE_ARGUMENTS: Mapping[str, str] = {
+    "extract": "conversation, ctx",
+    "normalize": "memories, ctx",
+    "resolve": "memories, ctx",
+    "aggregate": "memories, ctx",
+    "query_template": "mode, ctx",
+    "inject": "mode, conversation, ctx",
+    "search": "query, params, ctx",
+    "load": "memories, scenes, ctx",
+}
 _PACKAGE = str(Path(__file__).parent)
 
 
@@ -88,6 +101,23 @@ def describe_exception(error: BaseException) -> str:
     own = [frame for frame in frames if _is_own(frame.filename)]
     last = (own or frames)[-1]
     return f"{text} ({_shown(last.filename)}:{last.lineno} in {last.name})"
+
+
+def signature_problem(function: Any, method: str, args: Sequence[object]) -> str | None:
+    """Why an engine's method cannot be called as the protocol has it, in a sentence with its place; ``None`` where it
+    can, or where its arguments cannot be told."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*args)
+    except TypeError:
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        place = "" if code is None else f" ({_shown(code.co_filename)}:{code.co_firstlineno})"
+        name = getattr(function, "__qualname__", method)
+        return f"{method} needs ({ENGINE_ARGUMENTS[method]}), and {name} takes {signature}{place}"
+    return None
 
 
 def _is_own(filename: str) -> bool:

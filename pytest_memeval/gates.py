@@ -7,7 +7,7 @@ A gate is ``passed``, ``missed``, ``unmeasured`` (there should be a value, but n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_memeval.aggregate import aggregate_metric, aggregate_sections, flat_value
@@ -30,6 +30,9 @@ PASSED, MISSED, UNMEASURED, NOT_APPLICABLE = "passed", "missed", "unmeasured", "
 JUDGED_SECTIONS = ("qa", "locomo", "longmemeval")
 #: A gate's status over several scopes is the first of these that any scope has.
 WORST_FIRST: tuple[str, ...] = (MISSED, UNMEASURED, PASSED, NOT_APPLICABLE)
+
+#: Why a gate does not apply here though another scope, or a run with a baseline, may decide it.
+_ELSEWHERE = ("other_kind", "no_baseline")
 
 #: Metrics of an optional label of memories → that label.
 _LABEL_OF: Mapping[str, str] = {
@@ -144,6 +147,7 @@ def evaluate_gates(
     by_set: dict[str, list[CaseResult]] = {}
     for record in one_per_case(records):
         by_set.setdefault(record.set, []).append(record)
+    nothing = bool(by_set) and not any(record.outcome == "scored" for own in by_set.values() for record in own)
     results: list[GateResult] = []
     elsewhere = {section for scope in sets for section in sections_of(scope.kind)}
     for scope in sets:
@@ -155,8 +159,24 @@ def evaluate_gates(
         if sections is None:
             sections = aggregate_sections(own)
         evaluator = _Scope(run, scope, own, sections, elsewhere - set(sections_of(scope.kind)), differences)
-        results += sorted((evaluator.evaluate(gate) for gate in gates), key=lambda result: result.level)
+        found = sorted((evaluator.evaluate(gate) for gate in gates), key=lambda result: result.level)
+        results += map(_asked_in_vain, found) if nothing else found
     return results
+
+
+def _asked_in_vain(result: GateResult) -> GateResult:
+    """A gate of a run that scored no case at all: one that somebody wrote down was to decide something, and must not
+    pass for one that nobody asked for."""
+    if result.status != NOT_APPLICABLE or result.origin == "default" or result.reason_id in _ELSEWHERE:
+        return result
+    values = {"why": result.reason, "why_id": result.reason_id, "why_values": dict(result.reason_values or {})}
+    return replace(
+        result,
+        status=UNMEASURED,
+        reason=sentence("nothing_measured", "en", values),
+        reason_id="nothing_measured",
+        reason_values=values,
+    )
 
 
 @dataclass(frozen=True, slots=True)

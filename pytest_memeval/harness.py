@@ -71,6 +71,8 @@ class Harness:
         self._prices: PriceTable | None = None
         self._plan: Plan | None = None
         self._folders = 0
+        #: Whether the settings' engine was built: a fixture of the project's may stand in its place.
+        self.engine_was_asked = False
         #: The run to go on with, set where there is one.
         self.resume_from: StoredRun | None = None
         #: What the cases and trials under way share among them.
@@ -155,6 +157,7 @@ class Harness:
 
     def build_engine(self) -> object:
         """The engine that the settings name. Raises SettingsError, or DocumentError for a bad predictions file."""
+        self.engine_was_asked = True
         if self.settings.predictions is not None:
             from pytest_memeval.engine.predictions import PredictionsEngine
 

@@ -250,6 +250,8 @@ def check_options(config: pytest.Config) -> None:
             setup.check_questions()
         settings.gates_from("command line")
         settings.gates_from("ini")
+        if settings.output is not None:
+            _check_output(settings)
         if settings.registry is not None or settings.templates is not None:
             settings.load_templates(settings.load_registry())
         for setup in settings.setups():
@@ -269,6 +271,20 @@ def check_options(config: pytest.Config) -> None:
             config.stash[RESUME_FROM] = StoredRun(journal)
     except (SettingsError, DocumentError) as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _check_output(settings: Settings) -> None:
+    """A folder that holds somebody else's files under the names of ours is left alone."""
+    from pytest_memeval.report.write import foreign_file
+    from pytest_memeval.settings import SettingsError
+
+    for folder in (settings.output, *(settings.output / name for name in settings.variant_names)):
+        foreign = foreign_file(folder)
+        if foreign is not None:
+            raise SettingsError(
+                f"{settings.where('output')}: {foreign} is no file of an earlier run and would be replaced; move it, or"
+                " name another folder"
+            )
 
 
 def _check_engine(config: pytest.Config, settings: Settings) -> None:

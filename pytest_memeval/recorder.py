@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pytest_memeval.variant_reports import VariantReports
 
 
+class PredictionsNotWritten(OSError):
+    """The file of ``--memeval-save-predictions`` could not be written; the reports were."""
+
+
 @dataclass
 class Recorder:
     """Takes what an item's report carries, journals each case at once and builds the report.
@@ -228,6 +232,11 @@ class Recorder:
             self.variants = VariantReports(self)
             self.report = self.variants.finish(aborted=aborted, selected=selected, notes=notes, broken=broken)
             return self.report
+        if any(meta.get("engine_ignored") for meta in self.metas):
+            from pytest_memeval.report.messages import text
+
+            where, name = self.settings.where("engine"), self.settings.engine
+            self.remarks.append(text("terminal.engine_ignored", self.settings.lang, where=where, name=name))
         records = list(self.results.values())
         spare_collector(len(records))
         sets = [self.sets[path] for path in sorted(self.sets)]
@@ -350,7 +359,10 @@ class Recorder:
         from pytest_memeval.report.write import write_lines
 
         rows = prediction_rows(sorted(records, key=lambda record: record.node_id))
-        write_lines(Path(self.settings.save_predictions), (dumps(row) + "\n" for row in rows))
+        try:
+            write_lines(Path(self.settings.save_predictions), (dumps(row) + "\n" for row in rows))
+        except OSError as error:
+            raise PredictionsNotWritten(str(error)) from error
 
     def run_info(self, *, partial: str | None, notes: tuple[str, ...]) -> RunInfo:
         from pytest_memeval.llm.redaction import without_keys

@@ -122,6 +122,9 @@ class StoredRun:
         except (ValueError, RecursionError, KeyError, TypeError):
             self.unreadable += 1
             return
+        if not isinstance(node_id, str):
+            self.unreadable += 1
+            return
         if data.get(POLICY_KEY, "full") != "full":
             raise SettingsError(
                 f"--memeval-resume: {self.journal} kept no texts (memeval_report_text = {data[POLICY_KEY]}), so no case"

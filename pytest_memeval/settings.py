@@ -383,6 +383,8 @@ def _typed(option: Option, value: Any, where: str, base: Path) -> Any:
         from pytest_memeval.documents.problems import did_you_mean
 
         raise SettingsError(f"{where}: unknown value {value!r}{did_you_mean(str(value), option.choices)}")
+    if value == "" and (option.relative or option.name == "resume"):
+        raise SettingsError(f"{where}: a path is needed")
     if option.relative:
         return base / value
     return value
@@ -442,10 +444,15 @@ def _check(settings: Settings) -> None:
     if saved is not None and values["predictions"] is not None and saved.resolve() == values["predictions"].resolve():
         refuse("save-predictions", f"{saved} is the file that is being scored")
     contexts = values["save_contexts"]
+    for name, file in (("save_predictions", saved), ("save_contexts", contexts)):
+        if file is not None and file.is_dir():
+            refuse(name, f"{file} is a folder; a file is needed")
+        if file is not None and file.exists() and not os.access(file, os.W_OK):
+            refuse(name, f"{file} cannot be written to")
     places = (
         ("output", output),
-        ("save-predictions", saved and saved.parent),
-        ("save-contexts", contexts and contexts.parent),
+        ("save_predictions", saved and saved.parent),
+        ("save_contexts", contexts and contexts.parent),
     )
     for name, target in places:
         place = target
@@ -453,5 +460,18 @@ def _check(settings: Settings) -> None:
             place = place.parent
         if place is not None and not place.is_dir():
             refuse(name, f"{place} is a file, not a folder")
-        if place is not None and not os.access(place, os.W_OK):
+        if place is not None and not _takes_files(place):
             refuse(name, f"{place} cannot be written to")
+
+
+def _takes_files(folder: Path) -> bool:
+    """Whether a file can be made in the folder: permissions alone do not tell, such as where nothing can be made."""
+    if not os.access(folder, os.W_OK):
+        return False
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

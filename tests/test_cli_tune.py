@@ -63,6 +63,19 @@ def stored(folder: Path) -> dict[str, Any]:
     return found
 
 
+def test_a_set_without_queries_measures_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = here / "set.yaml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text("\n".join(line for line in text.splitlines() if "expected_search" not in line), encoding="utf-8")
+    assert status("set.yaml", "--output", "out") == 1
+    said = capsys.readouterr().out
+    assert "recommended" not in said
+    assert "current values stand" not in said
+    assert "no_queries: No query has a relevant memory" in said
+    assert stored(here / "out")["rrf"]["conclusion"] == "no_queries"
+    assert "current values stand" not in (here / "out" / "tuning.md").read_text(encoding="utf-8")
+
+
 def test_a_run_leaves_its_report(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status("set.yaml", "--grid", "rrf_k=10,60", "bm25_weight=0:1:0.5", "--seed", "3") == 0
     said = capsys.readouterr()

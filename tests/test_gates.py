@@ -19,6 +19,7 @@ from pytest_memeval.gates import (
 from pytest_memeval.metrics.catalog import DEFAULT_DISTILL_GATES
 from pytest_memeval.metrics.thresholds import MetricPath, ThresholdError
 from pytest_memeval.report.json_report import dumps
+from pytest_memeval.report.messages import sentence
 
 RECALL = "P0 l1.memory_recall >= 0.8"
 
@@ -111,6 +112,28 @@ def test_a_stage_that_no_case_could_run_counts_as_unsupported(origin, status):
     """One run may hold several engines: what the run supports need not be what this file's engine does."""
     result = only([case("a", {}, stages={"l1": "unsupported"})], origin=origin)
     assert (result.status, result.reason_id) == (status, "stage_unsupported")
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [("default", "not_applicable"), ("file", "unmeasured"), ("ini", "unmeasured"), ("command line", "unmeasured")],
+)
+def test_where_no_case_at_all_was_scored_written_gates_are_unmeasured(origin, status):
+    run = run_info(stages=("inject",))
+    result = only([skipped_case("c1")], origin=origin, run=run)
+    assert result.status == status
+    assert ("No case of this run was scored" in result.reason) == (status == "unmeasured")
+    # Another file of the run was measured: this one was left out on purpose.
+    other = case("c2", {"inject": ratio_record(block_presence_rate=(1, 1))}, set="cases/v002.yaml")
+    sets = [scope(RECALL, origin=origin), set_info(path="cases/v002.yaml")]
+    result = evaluate_gates(run, sets, [skipped_case("c1"), other])[0]
+    assert result.status == "not_applicable"
+
+
+def test_a_reason_within_a_reason_is_said_in_chinese_too():
+    result = only([skipped_case("c1")], run=run_info(stages=("inject",)))
+    read = GateResult.from_json(result.to_json())
+    assert sentence(read.reason_id, "zh", read.reason_values) == "本次运行没有任何用例被评分。本次运行未选择阶段 l1。"
 
 
 def test_a_selection_that_leaves_no_truth_is_not_applicable():

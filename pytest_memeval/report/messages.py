@@ -28,6 +28,7 @@ _STATUS = {
 #: Reasons of gates and of missing intervals: complete sentences.
 _SENTENCES = {
     "stage_not_selected": ("Stage {stage} is not selected in this run.", "本次运行未选择阶段 {stage}。"),
+    "nothing_measured": ("No case of this run was scored. {why}", "本次运行没有任何用例被评分。{why}"),
     "no_truth_in_file": ("No case of this file has labels for stage {stage}.", "该文件中没有用例标注了阶段 {stage}。"),
     "no_label_in_file": (
         "No memory of this file has a label {label}.",
@@ -213,6 +214,12 @@ _TERMINAL = {
         "{count} predicted label(s) are unknown to the registry and were dropped: {labels}.",
         "有 {count} 个预测标签不在注册表中，已丢弃：{labels}。",
     ),
+    "nothing_measured": ("nothing was measured: no case was scored", "未测得任何结果：没有用例被评分"),
+    "engine_ignored": (
+        "{where} {name} was ignored: a fixture memeval_engine of the project's gave the engine",
+        "{where} {name} 未生效：项目自己的 memeval_engine fixture 提供了引擎",
+    ),
+    "predictions_not_written": ("the predictions could not be written: {error}", "无法写入预测文件：{error}"),
     "report_at": ("report: {folder}", "报告：{folder}"),
     "p0_missed": ("P0 gate missed: exit status 1", "P0 门禁未达标：退出状态 1"),
     "p0_unmeasured": ("P0 gate unmeasured: exit status 1", "P0 门禁未测得：退出状态 1"),
@@ -421,7 +428,10 @@ def text(key: str, lang: str = "en", **values: Any) -> str:
 
 def sentence(reason_id: str, lang: str = "en", values: Mapping[str, Any] | None = None) -> str:
     """A gate's reason as a sentence."""
-    return text(f"reason.{reason_id}", lang, **(values or {}))
+    values = dict(values or {})
+    if "why_id" in values:  # a reason that names another one
+        values["why"] = sentence(values["why_id"], lang, values["why_values"])
+    return text(f"reason.{reason_id}", lang, **values)
 
 
 def metric_title(path: str, lang: str = "en") -> str:

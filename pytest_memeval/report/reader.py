@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.report.build import SCHEMA_VERSION
 from pytest_memeval.report.entries import HOISTED, KEPT
+from pytest_memeval.report.shapes import damage, kind_of
 from pytest_memeval.results import CallRecord, CaseError, CaseResult, RunInfo, SetInfo
 
 REPORT_NAME = "report.json"
@@ -19,8 +22,21 @@ _REQUIRED = ("schema_version", "run_id", "summary", "counts", "gates", "per_case
 _SECTION_KEYS = frozenset({"values", "ratios", "counts", "tables", "details"})
 
 
+#: What reading a damaged report runs into.
+DAMAGES = (KeyError, TypeError, AttributeError, IndexError, ValueError)
+
+
 class ReportError(Exception):
     """A report that cannot be used; the text is one sentence that says why."""
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Around work on a report that was loaded: what it lacks deeper within becomes a ReportError."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ReportError(f"{name} is damaged: {_told(error)}.") from error
 
 
 def find_report(path: Path) -> Path:
@@ -61,22 +77,26 @@ def load_report(path: Path | str) -> dict[str, Any]:
 def check_report(report: Any, name: str = "report") -> dict[str, Any]:
     """``report`` itself if it is one that this version can read, else ReportError."""
     if not isinstance(report, dict):
-        raise ReportError(f"{name} holds a JSON {type(report).__name__}, not a report.")
+        raise ReportError(f"{name} holds a JSON {kind_of(report)}, not a report.")
     missing = [key for key in _REQUIRED if key not in report]
     if missing:
         raise ReportError(f"{name} is no memeval report: it lacks {', '.join(repr(key) for key in missing)}.")
-    version = str(report["schema_version"])
+    version = report["schema_version"]
+    if not isinstance(version, str) or re.fullmatch(r"[0-9]{1,9}\.[0-9]+(\..+)?", version) is None:
+        shown = "null" if version is None else repr(version)
+        raise ReportError(f"{name} has schema_version {shown:.40}, which is not of the form major.minor.")
     major = version.partition(".")[0]
-    if not major.isdecimal():
-        raise ReportError(f"{name} has schema_version {version!r}, which is not of the form major.minor.")
     known = int(SCHEMA_VERSION.partition(".")[0])
+    if int(major) < 1:
+        raise ReportError(f"{name} has schema version {version}, which no version of memeval writes; run it again.")
     if int(major) > known:
         raise ReportError(
             f"{name} has schema version {version}, newer than the {known}.x that this version of memeval reads; "
             "upgrade memeval to read it."
         )
-    if not isinstance(report["per_case"], list) or not isinstance(report["case_sets"], dict):
-        raise ReportError(f"{name} is damaged: per_case must be a list and case_sets an object.")
+    wrong = damage(report)
+    if wrong is not None:
+        raise ReportError(f"{name} is damaged: {wrong}.")
     return report
 
 
@@ -109,7 +129,7 @@ def case_result_from_entry(entry: Mapping[str, Any]) -> CaseResult:
             trials=tuple(entry.get("trials") or ()),
             embeddings=dict(entry["timings"].get("embeddings") or {}),
         )
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except DAMAGES as error:
         name = entry.get("node_id", "?") if isinstance(entry, Mapping) else "?"
         raise ReportError(f"The entry of case {name} is damaged: {type(error).__name__} {error}.") from error
 
@@ -141,15 +161,31 @@ def records_of(report: Mapping[str, Any]) -> list[CaseResult]:
 
 
 def sets_of(report: Mapping[str, Any]) -> list[SetInfo]:
-    """The case files of a report, with their own gates."""
-    return [
-        SetInfo.from_json({**scope, "path": path, "gates": scope["gate_texts"]})
-        for path, scope in report["case_sets"].items()
-    ]
+    """The case files of a report, with their own gates. Raises ReportError for one that is damaged."""
+    found = []
+    for path, scope in report["case_sets"].items():
+        try:
+            found.append(SetInfo.from_json({**scope, "path": path, "gates": scope["gate_texts"]}))
+        except DAMAGES as error:
+            raise ReportError(f"The report's case set {path} is damaged: {_told(error)}.") from error
+    return found
+
+
+def _told(error: Exception) -> str:
+    """What a damaged part of a report lacks or has wrong."""
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def run_of(report: Mapping[str, Any]) -> RunInfo:
-    """What a report says of its run besides the cases. Its notes are those that the run itself gave."""
+    """What a report says of its run besides the cases. Its notes are those that the run itself gave. Raises ReportError
+    where something of it is missing."""
+    try:
+        return _run_of(report)
+    except DAMAGES as error:
+        raise ReportError(f"The report is damaged: {_told(error)}.") from error
+
+
+def _run_of(report: Mapping[str, Any]) -> RunInfo:
     return RunInfo(
         run_id=report["run_id"],
         timestamp=report["timestamp"],
@@ -208,7 +244,7 @@ def read_journal(path: Path) -> list[CaseResult]:
     for number, line in enumerate(read_lines(path), 1):
         try:
             record = CaseResult.from_json(line)
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
+        except DAMAGES as error:
             raise ReportError(f"{path}:{number} is no case record: {type(error).__name__} {error}.") from error
         latest.pop(record.node_id, None)
         latest[record.node_id] = record

@@ -189,12 +189,14 @@ class _Summary:
         if dropped:
             yield self._("dropped_labels", count=dropped, labels=_dropped_labels(report["per_case"])), YELLOW
         without = report["summary"]["without_own_thresholds"]
-        if without and self._gates:
+        if without and self._gates and report["counts"]["scored"]:
             yield self._("own_thresholds", count=without, total=len(report["per_case"])), PLAIN
 
     def _verdict(self, decides_exit: bool) -> Iterator[Line]:
         passed = passed_p0(self._gates)
         if passed is None:
+            if not self._report["counts"]["scored"]:
+                yield self._("nothing_measured"), YELLOW
             return
         if passed:
             yield self._("p0_passed"), GREEN

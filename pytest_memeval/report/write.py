@@ -15,7 +15,7 @@ from pytest_memeval.report.calls import CALLS_NAME, write_calls
 from pytest_memeval.report.csv_report import csv_chunks
 from pytest_memeval.report.json_report import report_chunks
 from pytest_memeval.report.markdown import markdown_report
-from pytest_memeval.report.prediction_files import prediction_files
+from pytest_memeval.report.prediction_files import HYPOTHESES_NAME, LOCOMO_NAME, prediction_files
 from pytest_memeval.report.reader import JOURNAL_NAME, REPORT_NAME
 
 #: Where runs go without an output option, relative to the current folder.
@@ -44,6 +44,27 @@ def make_home(base: Path) -> Path:
         # Runs are not to be committed by accident; pytest does the same for its cache.
         ignored.write_text("*\n", encoding="utf-8")
     return home
+
+
+def foreign_file(folder: Path) -> Path | None:
+    """A file of ``folder`` that a run's reports would replace though no run wrote it; ``None`` where there is none, or
+    where the folder holds an earlier run."""
+    names = ("report.md", "per_case.csv", CALLS_NAME, JOURNAL_NAME, HYPOTHESES_NAME, LOCOMO_NAME)
+    if not folder.is_dir() or _begins(folder / REPORT_NAME, '"schema_version"', '"run_id"'):
+        return None
+    ours = _begins(folder / JOURNAL_NAME, '"node_id"')  # a run that was killed at its end, or one over variants
+    found = (folder / name for name in (REPORT_NAME, *(() if ours else names)))
+    return next((file for file in found if file.exists()), None)
+
+
+def _begins(file: Path, *words: str) -> bool:
+    """Whether all of the words stand near a file's beginning."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as text:
+            head = text.read(4096)
+    except OSError:
+        return False
+    return all(word in head for word in words)
 
 
 def write_latest(base: Path, folder: Path) -> None:

@@ -77,6 +77,8 @@ class Words:
                     f"{number(rrf['best_score'])} ({self('on_its_own', gain=gain)})",
                 )
             )
+        if rrf["conclusion"] == "no_queries":
+            return rows  # what was not measured speaks for no value, the current ones included
         recommended = rrf["recommended_params"]
         if recommended is None:
             rows.append((self("recommended"), self("stands"), ""))

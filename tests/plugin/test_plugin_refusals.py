@@ -1,0 +1,194 @@
+"""What must not pass in silence: a run that measured nothing, paths that cannot be used, options without effect."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_project import MODES, Project, case, good_cases
+
+GATE = "P0 l1.memory_recall >= 0.5"
+STATUS_4 = pytest.ExitCode.USAGE_ERROR
+
+
+# -- nothing was measured -----------------------------------------------------------------------------------------
+
+
+@MODES
+@pytest.mark.parametrize("where", ["ini", "file", "command line"])
+def test_written_gates_of_a_run_that_scored_nothing_fail_it(
+    project: Project, where: str, mode: tuple[str, ...]
+) -> None:
+    if where == "ini":
+        project.write("pytest.ini", f"[pytest]\nmemeval_gate = {GATE}\n")
+        project.write("cases/v001.yaml", f"cases: {json.dumps(good_cases(2))}")
+    else:
+        project.cases(good_cases(2), gates=[GATE] if where == "file" else [])
+    given = ("--memeval-gate", GATE) if where == "command line" else ()
+    result = project.run("--memeval-stages", "inject", *given, *mode)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*unmeasured*", "*No case of this run was scored. Stage l1 is not selected*"])
+    (gate,) = project.report()["gates"]
+    assert gate["status"] == "unmeasured"
+    assert project.report()["summary"]["passed_p0"] is False
+
+
+def test_without_written_gates_the_summary_says_so(project: Project) -> None:
+    project.cases(good_cases(2))
+    result = project.run("--memeval-stages", "inject", "-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["nothing was measured: no case was scored"])
+    result.stdout.no_fnmatch_line("*a passed test means measured*")
+
+
+def test_a_run_that_measured_another_file_leaves_the_gate_alone(project: Project) -> None:
+    project.cases(good_cases(1))
+    gates = ["P0 l2.section_hit_rate >= 0.5"]
+    project.cases(good_cases(1), name="cases/v002.yaml", gates=gates)
+    result = project.run("--memeval-stages", "l1")
+    assert result.ret == 0
+    assert project.report()["gates"][0]["status"] == "not_applicable"
+    result.stdout.no_fnmatch_line("*nothing was measured*")
+
+
+# -- paths --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "output",
+        "cache-dir",
+        "save-predictions",
+        "predictions",
+        "templates",
+        "registry",
+        "prompts",
+        "recorded",
+        "baseline",
+        "resume",
+        "prices",
+    ],
+)
+def test_an_empty_path_is_refused(project: Project, name: str) -> None:
+    project.cases(good_cases(1))
+    result = project.run(f"--memeval-{name}=")
+    assert result.ret == STATUS_4
+    result.stderr.fnmatch_lines([f"*--memeval-{name}: a path is needed"])
+
+
+def test_an_empty_path_of_the_ini_is_refused(project: Project) -> None:
+    project.write("pytest.ini", "[pytest]\nmemeval_cache_dir =\n")
+    project.cases(good_cases(1))
+    result = project.run()
+    assert result.ret == STATUS_4
+    result.stderr.fnmatch_lines(["*memeval_cache_dir: a path is needed"])
+
+
+@pytest.mark.parametrize("option", ["--memeval-save-predictions", "--memeval-save-contexts"])
+def test_a_file_that_cannot_be_written_is_found_before_the_run(project: Project, option: str) -> None:
+    project.cases(good_cases(1))
+    (project.path / "folder").mkdir()
+    for place, sentence in (("folder", "is a folder; a file is needed"), ("/proc/nowhere/x", "cannot be written to")):
+        if place.startswith("/proc") and not Path("/proc").is_dir():
+            continue
+        result = project.run(option, place)
+        assert result.ret == STATUS_4
+        result.stderr.fnmatch_lines([f"*{option}: *{sentence}"])
+    assert not (project.path / "out").exists()
+
+
+def test_predictions_that_could_not_be_written_are_told_by_their_name(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    project.cases(good_cases(1))
+    # The place goes away while the run lasts.
+    project.write(
+        "conftest.py",
+        (project.path / "conftest.py").read_text(encoding="utf-8")
+        + "\n\n@pytest.fixture(autouse=True)\ndef gone():\n    import pathlib\n"
+        "    pathlib.Path('saved').write_text('a file now')\n    yield\n",
+    )
+    result = project.run("--memeval-save-predictions", "saved/p.jsonl")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["the predictions could not be written: *"])
+    assert project.report()["counts"]["scored"] == 1
+
+
+@MODES
+def test_a_foreign_file_in_the_output_folder_is_left_alone(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2))
+    foreign = project.write("out/report.md", "my own words\n")
+    result = project.run(*mode)
+    assert result.ret == STATUS_4
+    result.stderr.fnmatch_lines(["*--memeval-output: *report.md is no file of an earlier run and would be replaced*"])
+    assert foreign.read_text(encoding="utf-8") == "my own words\n"
+    foreign.rename(foreign.with_name("notes.md"))
+    assert project.run(*mode).ret == 0
+    assert project.run(*mode).ret == 0  # an earlier run's own files are replaced
+    (project.path / "out" / "report.json").write_text('{"name": "of a web project"}', encoding="utf-8")
+    result = project.run(*mode)
+    assert result.ret == STATUS_4
+    result.stderr.fnmatch_lines(["*report.json is no file of an earlier run*"])
+
+
+# -- engines ------------------------------------------------------------------------------------------------------
+
+
+@MODES
+def test_an_engine_option_without_effect_is_told(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2))
+    result = project.run("--memeval-engine", "reference", "-q", *mode)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["--memeval-engine reference was ignored: a fixture memeval_engine of the project's*"])
+    result = project.run("-q")
+    result.stdout.no_fnmatch_line("*was ignored*")
+
+
+def test_an_engine_option_with_effect_is_not(project: Project) -> None:
+    project.cases(good_cases(1))
+    project.write("conftest.py", "")
+    result = project.run("--memeval-engine", "line_engine:LineEngine")
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*was ignored*")
+
+
+@MODES
+def test_the_short_summary_begins_with_the_cause(
+    project: Project,
+    mode: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    missed: dict[str, Any] = {"expect": {"l1.memory_recall": ">= 1"}, "truth": [("identity", "something else")]}
+    project.cases([case("eval-001", "bad", truth=[("identity", "x")]), case("eval-002", "identity: here", **missed)])
+    result = project.run(*mode)
+    result.stdout.fnmatch_lines(
+        ["FAILED cases/v001.yaml::eval-002 - [[]expect] *", "ERROR cases/v001.yaml::eval-001 - [[]l1] bad_output: *"]
+    )
+
+
+def test_an_engine_with_a_wrong_signature_is_told_what_it_needs(project: Project) -> None:
+    engine = (project.path / "line_engine.py").read_text(encoding="utf-8")
+    project.write(
+        "line_engine.py", engine.replace("def extract(self, conversation, ctx)", "def extract(self, messages)")
+    )
+    project.cases(good_cases(1))
+    assert project.run().ret == 1
+    (error,) = project.report()["per_case"][0]["errors"]
+    assert error["kind"] == "engine_exception"
+    assert error["message"] == (
+        "extract needs (conversation, ctx), and LineEngine.extract takes (messages) (line_engine.py:9)"
+    )
+
+
+def test_a_type_error_inside_an_engine_stays_its_own(project: Project) -> None:
+    engine = (project.path / "line_engine.py").read_text(encoding="utf-8")
+    project.write("line_engine.py", engine.replace("memories = []", "memories = [len(3)]"))
+    project.cases(good_cases(1))
+    assert project.run().ret == 1
+    (error,) = project.report()["per_case"][0]["errors"]
+    assert error["message"].startswith("TypeError: object of type 'int' has no len() (line_engine.py:")
