@@ -251,7 +251,9 @@ def _rescored(arguments: argparse.Namespace, report: dict[str, Any], folder: Pat
         ini_gates=parse_gate_options(options.get("gate_ini") or (), "ini"),
         expect=parse_expectations(options.get("expect") or ()),
     )
-    sets = _load_sets(case_files(report, root), options)
+    files = case_files(report, root)
+    sets = _load_sets(files, options)
+    _say_files(files, chosen=arguments.root is not None)
     problems = [problem for loaded in sets.values() for problem in loaded.problems]
     if problems:
         raise DocumentError(problems)
@@ -268,6 +270,18 @@ def _rescored(arguments: argparse.Namespace, report: dict[str, Any], folder: Pat
         print(console_text(text, sys.stdout.encoding))
     failed = again["summary"]["passed_p0"] is False or again["counts"]["errored"] or again["counts"]["not_run"]
     return 1 if failed else 0
+
+
+def _say_files(files: dict[str, Path], *, chosen: bool) -> None:
+    """Which case files are used, where they are not this folder's; with a warning where this folder has others of the
+    same names, as in a second checkout of the project."""
+    for name, file in files.items():
+        here = Path.cwd() / name
+        if here.is_file() and here.samefile(file):
+            continue
+        _say(f"labels are read from {file}", sys.stderr)
+        if here.is_file() and not chosen:
+            _say(f"warning: this folder holds another {name}, which is not used; --root . uses it", sys.stderr)
 
 
 def refuse_foreign(folder: Path) -> None:

@@ -60,6 +60,8 @@ def _bisect(arguments: argparse.Namespace) -> int:
     )
     for line in result_lines(result, arguments.runs, lang):
         _say(line)
+    if not runner.asked:
+        _say(_text("bisect.no_prompts", lang))
     return 0 if result.outcome == "found" else 1
 
 
@@ -100,11 +102,18 @@ class _Runner:
 
     def __init__(self, arguments: argparse.Namespace, store: PromptStore, prompts: Path | None) -> None:
         self._arguments, self._store = arguments, store
+        #: Whether a model was asked in any of the runs.
+        self.asked = False
         self._words = list(arguments.pytest)
         if arguments.prompts is not None:
             self._words += ["--memeval-prompts", str(arguments.prompts)]
 
     def report(self, version: str) -> Mapping[str, Any]:
+        found = self._report(version)
+        self.asked = self.asked or (found.get("usage") or {}).get("calls") != 0
+        return found
+
+    def _report(self, version: str) -> Mapping[str, Any]:
         from pytest_memeval.report.reader import ReportError, load_report
 
         lang = self._arguments.lang

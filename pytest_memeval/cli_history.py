@@ -43,6 +43,8 @@ def _history(arguments: argparse.Namespace) -> int:
     from pytest_memeval.settings import SettingsError
 
     metric = _metric(arguments.metric)
+    if arguments.html is not None and not arguments.html.absolute().parent.is_dir():
+        raise SettingsError(f"--html: there is no folder {arguments.html.parent}")
     history = History(cache_folder(arguments.cache_dir))
     try:
         rows = history.rows()

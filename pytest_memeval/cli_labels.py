@@ -29,6 +29,7 @@ def add_label_commands(commands: Any) -> None:
     agreement.add_argument("second", type=Path, nargs="?", metavar="B", help="case file with the second labelling")
     agreement.add_argument("--annotator", metavar="NAME", help="whose 'annotations' are the second labelling")
     agreement.add_argument("--registry", type=Path, help="registry for files that name none")
+    agreement.add_argument("--templates", type=Path, help="templates for files that name none")
     agreement.add_argument("--matcher", default="indel", help="how memories are matched, as in pytest")
     agreement.add_argument("--match-threshold", type=float, default=0.5, help="similarity from which two match")
     agreement.add_argument(
@@ -97,13 +98,15 @@ def say_review(case_set: CaseSet, *, all_hints: bool, stats: bool) -> int:
 def _agreement(arguments: argparse.Namespace) -> int:
     from pytest_memeval.agreement import AgreementError, compare, labelled_twice
     from pytest_memeval.assets.registry import load_registry
+    from pytest_memeval.assets.templates import load_templates
     from pytest_memeval.cli import _configured
     from pytest_memeval.metrics.matching import build_matcher
     from pytest_memeval.settings import SettingsError
 
     registry = load_registry(arguments.registry or _configured("memeval_registry"))
-    one = _load(arguments.first, registry)
-    two = _load(arguments.second, registry) if arguments.second is not None else None
+    templates = load_templates(arguments.templates or _configured("memeval_templates"), registry)
+    one = _load(arguments.first, registry, templates)
+    two = _load(arguments.second, registry, templates) if arguments.second is not None else None
     try:
         matcher = build_matcher(arguments.matcher, arguments.match_threshold)
         cases, only_one, only_two = labelled_twice(one, two, arguments.annotator)
@@ -122,12 +125,12 @@ def _agreement(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _load(path: Path, registry: Any) -> CaseSet:
+def _load(path: Path, registry: Any, templates: Any) -> CaseSet:
     """A case file whose labels can all be read. Raises DocumentError."""
     from pytest_memeval.cases.loader import load_case_set
     from pytest_memeval.documents.problems import DocumentError
 
-    case_set = load_case_set(path, registry=registry)
+    case_set = load_case_set(path, registry=registry, templates=templates)
     problems = [*case_set.problems, *(problem for case in case_set.cases for problem in case.problems)]
     if problems:
         raise DocumentError(problems)

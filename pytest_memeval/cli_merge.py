@@ -19,6 +19,18 @@ def add_merge_command(commands: Any) -> None:
     merge.set_defaults(command=_merge)
 
 
+def _each_once(runs: list[Path]) -> list[Path]:
+    """The runs without those that were named before, of which it is said."""
+    found: dict[Path, Path] = {}
+    for run in runs:
+        place = (run if run.is_dir() else run.parent).resolve()
+        if place in found:
+            print(f"{run} was named before (as {found[place]}): the repeat is ignored", file=sys.stderr)
+        else:
+            found[place] = run
+    return list(found.values())
+
+
 def _merge(arguments: argparse.Namespace) -> int:
     from pytest_memeval.cli import refuse_foreign
     from pytest_memeval.merge import (
@@ -36,7 +48,7 @@ def _merge(arguments: argparse.Namespace) -> int:
     from pytest_memeval.report.write import default_folder, write_latest, write_reports
 
     try:
-        parts = sorted(map(load_part, arguments.runs), key=lambda part: part.shard["index"])
+        parts = sorted(map(load_part, _each_once(arguments.runs)), key=lambda part: part.shard["index"])
         with readable("A part's report"):
             check_parts(parts)
             report = merge_parts(parts)

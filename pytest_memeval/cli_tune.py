@@ -33,8 +33,8 @@ def add_tune_command(commands: Any) -> None:
         "tune",
         help=(
             "try every combination of search parameters on a case set's queries and say whether any is better than"
-            " luck; exit 0 for any conclusion, 1 where something could not be measured, 2 for an input that cannot be"
-            " used, 130 when stopped by Ctrl-C (what was found so far is written)"
+            " luck; exit 0 for any conclusion, 1 where something was not measured (without queries: all), 2 for an"
+            " input that cannot be used, 130 when stopped by Ctrl-C (what was found so far is written)"
         ),
     )
     tune.add_argument("set", type=Path, metavar="SET", help="case file with expected_search_results")

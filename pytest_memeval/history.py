@@ -47,7 +47,10 @@ _NAMES = [
     "counts",
     "metrics",
     "folder",
+    "engine_name",
 ]
+#: Columns that files of an earlier time lack.
+_LATER = ("engine_name",)
 _COLUMNS = ", ".join(_NAMES)
 _SCHEMA = f"""
 CREATE TABLE runs (run_id TEXT PRIMARY KEY, {", ".join(f"{name} TEXT" for name in _NAMES[1:])});
@@ -86,6 +89,8 @@ class HistoryRow:
     counts: Mapping[str, int]
     metrics: Mapping[str, list[float | None]]
     folder: str | None = None
+    #: ``engine`` without its version, by which runs are put together; ``None`` in rows of an earlier time.
+    engine_name: str | None = None
 
 
 def row_of(report: Mapping[str, Any], *, folder: Path | None = None) -> HistoryRow:
@@ -113,6 +118,7 @@ def row_of(report: Mapping[str, Any], *, folder: Path | None = None) -> HistoryR
         counts=dict(report["counts"]),
         metrics=dict(_metrics(report)),
         folder=None if folder is None else str(folder),
+        engine_name=describe(report["engine"], "name"),
     )
 
 
@@ -165,7 +171,9 @@ class History:
         try:
             with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS)) as connection:
                 self._check_version(connection)
-                found = connection.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY timestamp, run_id").fetchall()
+                there = _columns(connection)
+                names = ", ".join(name if name in there else "NULL" for name in _NAMES)
+                found = connection.execute(f"SELECT {names} FROM runs ORDER BY timestamp, run_id").fetchall()
         except sqlite3.Error as error:
             raise HistoryError(f"history {self.path}: {error}") from error
         return [row for values in found if (row := _row(values)) is not None]
@@ -174,6 +182,8 @@ class History:
         with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
             if self._check_version(connection) == 0:
                 connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+            for name in set(_LATER) - _columns(connection):
+                connection.execute(f"ALTER TABLE runs ADD COLUMN {name} TEXT")
             connection.execute(statement, values)
 
     def _check_version(self, connection: sqlite3.Connection) -> int:
@@ -194,6 +204,11 @@ class History:
         journal = self.path.with_name(self.path.name + "-journal")
         journal.unlink(missing_ok=True)
         return target.name
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    """The columns of the file's table; those of this version where it has none, so that the reader says so."""
+    return {row[1] for row in connection.execute("PRAGMA table_info(runs)")} or set(_NAMES)
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:

@@ -36,16 +36,35 @@ class Series:
 
 
 def series_of(rows: Iterable[HistoryRow], metric: str) -> list[Series]:
-    """The runs that have the metric, by engine and model, in the order of their times."""
+    """The runs that have the metric, by engine (whatever its version) and model, in the order of their times."""
     groups: dict[tuple[str, str], list[Point]] = {}
     for row in rows:
         found = row.metrics.get(metric)
         if found is None or found[0] is None:
             continue
-        points = groups.setdefault((row.engine, row.model), [])
+        points = groups.setdefault((_engine_of(row), row.model), [])
         before = points[-1].row if points else None
         points.append(Point(row, found[0], found[1], found[2], tuple(breaks(before, row))))
     return [Series(engine, model, tuple(points)) for (engine, model), points in groups.items()]
+
+
+def _engine_of(row: HistoryRow) -> str:
+    return row.engine if row.engine_name is None else row.engine_name
+
+
+def _version_of(row: HistoryRow) -> str:
+    """The engine's version, or the hash of the predictions that were scored in an engine's place."""
+    return row.engine.removeprefix(_engine_of(row)).strip() or "-"
+
+
+def _head(points: Sequence[Point], lang: str) -> list[str]:
+    head = [text(f"history.{name}", lang) for name in ("time", "commit", "prompts", "cases", "value")]
+    return [*head, text("interval", lang), *([text("history.engine", lang)] if _differ(points) else []), ""]
+
+
+def _differ(points: Sequence[Point]) -> bool:
+    """Whether the engine's version has a column: where all runs have the same, it would tell nothing."""
+    return len({_version_of(point.row) for point in points}) > 1
 
 
 def breaks(before: HistoryRow | None, row: HistoryRow) -> Iterator[str]:
@@ -83,10 +102,9 @@ def history_text(series: Sequence[Series], metric: str, lang: str = "en", *, asc
     """For a terminal: each series as a table and a line of signs."""
     lines: list[str] = []
     for one in series:
-        lines += ["", text("history.series", lang, metric=metric, model=one.model, engine=one.engine)]
-        head = [text(f"history.{name}", lang) for name in ("time", "commit", "prompts", "cases", "value")]
-        head += [text("interval", lang), ""]
-        lines += columns([head, *(_cells(point, lang) for point in one.points)], right=frozenset({3, 4}))
+        lines += ["", _title(one, metric, lang)]
+        head, versions = _head(one.points, lang), _differ(one.points)
+        lines += columns([head, *(_cells(point, lang, versions) for point in one.points)], right=frozenset({3, 4}))
         low, high = _range(one.points)
         bounds = {"low": value_text(low), "high": value_text(high)}
         lines.append(f"{sparkline(one.points, ascii_only=ascii_only)}  {text('history.range', lang, **bounds)}")
@@ -95,7 +113,12 @@ def history_text(series: Sequence[Series], metric: str, lang: str = "en", *, asc
     return "\n".join(lines).lstrip("\n")
 
 
-def _cells(point: Point, lang: str) -> list[str]:
+def _title(one: Series, metric: str, lang: str) -> str:
+    engine = one.engine if _differ(one.points) else one.points[0].row.engine
+    return text("history.series", lang, metric=metric, model=one.model, engine=engine)
+
+
+def _cells(point: Point, lang: str, versions: bool = False) -> list[str]:
     row = point.row
     interval = None if point.low is None or point.high is None else (point.low, point.high)
     remarks = [text("history.break", lang, what=_break_words(point, lang))] if point.breaks else []
@@ -110,6 +133,7 @@ def _cells(point: Point, lang: str) -> list[str]:
         str(row.counts.get("scored", "-")),
         value_text(point.value),
         interval_text(interval),
+        *([_version_of(row)] if versions else []),
         "; ".join(remarks),
     ]
 
@@ -123,7 +147,7 @@ def history_html(series: Sequence[Series], metric: str, lang: str = "en") -> str
     title = escape(text("history.title", lang, metric=metric))
     parts = []
     for one in series:
-        name = text("history.series", lang, metric=metric, model=one.model, engine=one.engine)
+        name = _title(one, metric, lang)
         parts += [f"<h2>{escape(name)}</h2>", _drawing(one.points, lang), _table(one.points, lang)]
     return (
         f'<!doctype html>\n<html lang="{"zh" if lang == "zh" else "en"}">\n<head>\n<meta charset="utf-8">\n'
@@ -175,8 +199,8 @@ def _drawing(points: Sequence[Point], lang: str) -> str:
 
 
 def _table(points: Sequence[Point], lang: str) -> str:
-    head = [text(f"history.{name}", lang) for name in ("time", "commit", "prompts", "cases", "value")]
-    head += [text("interval", lang), ""]
-    rows = ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(point, lang)) + "</tr>" for point in points]
+    head, versions = _head(points, lang), _differ(points)
+    lines = (_cells(point, lang, versions) for point in points)
+    rows = ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines]
     cells = "".join(f"<th>{escape(name)}</th>" for name in head)
     return f"<table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table>"

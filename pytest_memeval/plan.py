@@ -314,7 +314,8 @@ class Plan:
             text(
                 "plan.total",
                 lang,
-                cases=self.cases,
+                count=self.cases,
+                cases="1 case" if self.cases == 1 else f"{self.cases} cases",
                 calls=_shown(Range(total.cached + total.asked, total.cached + total.asked + total.maybe)),
                 cached=total.cached,
                 asked=_shown(Range(total.asked, total.asked + total.maybe)),

@@ -104,6 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
             config.pluginmanager.register(WorkerBudget(Path(worker["memeval_stop"])), "memeval-budget")
         return
+    _warn_of_misspelt(config)
     from pytest_memeval.controller import Controller
 
     controller = Controller(config)
@@ -143,6 +144,18 @@ def _load_baseline(settings: Settings) -> Baseline:
         return load_baseline(settings.baseline, settings.prompts)
     except ReportError as error:
         raise pytest.UsageError(f"{settings.where('baseline')}: {error}") from None
+
+
+def _warn_of_misspelt(config: pytest.Config) -> None:
+    """Name the nearest ini key for one of ours that does not exist: pytest says only that it does not know it."""
+    written = config.__dict__.get("_inicfg") or config.__dict__.get("inicfg") or {}
+    ours = {option.dest for option in OPTIONS if option.ini}
+    for key in sorted(written):
+        if key.startswith("memeval") and key not in ours:
+            from pytest_memeval.documents.problems import did_you_mean
+
+            said = f"unknown ini key {key}{did_you_mean(key, sorted(ours))}"
+            config.issue_config_time_warning(pytest.PytestConfigWarning(said), stacklevel=2)
 
 
 def _is_used(config: pytest.Config) -> bool:

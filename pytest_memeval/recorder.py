@@ -341,6 +341,8 @@ class Recorder:
             aside = History(self.settings.cache_folder).append(row_of(self.report, folder=self.target))
         except HistoryError as error:
             self.remarks.append(text("history.not_written", lang, error=error))
+        except KeyboardInterrupt:  # the reports are there; a traceback would hide them
+            self.remarks.append(text("history.not_written", lang, error="interrupted"))
         else:
             if aside is not None:
                 self.remarks.append(text("history.aside", lang, name=aside))

@@ -50,6 +50,8 @@ def parse_shard(text: str, where: str = "--memeval-shard") -> Shard:
     if match is None:
         raise SettingsError(f"{where}: {text!r} is not of the form 2/5 (the second of five parts)")
     index, count = int(match[1]), int(match[2])
+    if count < 1:
+        raise SettingsError(f"{where}: {text!r}: there is no division into {count} parts; 2/5 is the second of five")
     if not 1 <= index <= count:
         raise SettingsError(f"{where}: there is no part {index} of {count}; the parts are 1/{count} to {count}/{count}")
     return Shard(index, count)

@@ -107,3 +107,15 @@ def test_versions_in_their_order(here: Path) -> None:
     assert version_range(load_prompts(), "v001", "@working") == ["v001", "v002", "@working"]
     with pytest.raises(SettingsError):
         version_range(store, "v002", "v002")
+
+
+def test_an_engine_that_asks_no_prompts_is_told(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (here / "conftest.py").write_text(
+        "import pytest\n\n\nclass Same:\n    name = 'same'\n\n    def extract(self, conversation, ctx):\n"
+        "        return [{'content': one.content, 'dimensions': ['family']} for one in conversation]\n\n\n"
+        "@pytest.fixture(scope='session')\ndef memeval_engine():\n    return Same()\n",
+        encoding="utf-8",
+    )
+    words = ["bisect", "--metric", "l1.dimension_micro_f1", "--good", "v001", "--bad", "v002", "--stage", "l1"]
+    assert main(words) == 1
+    assert "this engine asked no prompts" in capfd.readouterr().out

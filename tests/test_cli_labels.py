@@ -25,6 +25,11 @@ cases:
         - {content: keeps three hives of bees, dimensions: [habits], time_velocity: static}
         - {content: keeps three hives of bees., dimensions: [habits], time_velocity: static}
 """
+TEMPLATE = """\
+name: garden
+sections:
+  - {id: insects, title: Insects, query: {dimensions: [habits]}}
+"""
 HINTED = "cases:\n" + "".join(
     f"""\
   - case_id: c{number}
@@ -41,6 +46,28 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "warned.yaml").write_text(WARNED, encoding="utf-8")
     (tmp_path / "hinted.yaml").write_text(HINTED, encoding="utf-8")
     return tmp_path
+
+
+# -- agreement in a project with templates of its own
+
+
+def test_agreement_takes_the_projects_templates(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "templates").mkdir()
+    (here / "templates" / "garden.yaml").write_text(TEMPLATE, encoding="utf-8")
+    case = {
+        "case_id": "a",
+        "conversation": "[msg#1] user: hi",
+        "expected_l1": {"memories": [{"content": "keeps bees", "dimensions": ["habits"]}]},
+        "expected_l2": {"template_section": {"garden": {0: "insects"}}},
+    }
+    (here / "one.yaml").write_text(yaml.safe_dump({"cases": [case]}), encoding="utf-8")
+    assert main(["agreement", "one.yaml", "one.yaml"]) == 2
+    assert "garden" in capsys.readouterr().err
+    (here / "pytest.ini").write_text("[pytest]\nmemeval_templates = templates\n", encoding="utf-8")
+    assert main(["validate", "one.yaml"]) == 0
+    assert main(["agreement", "one.yaml", "one.yaml"]) == 0
+    (here / "pytest.ini").unlink()
+    assert main(["agreement", "one.yaml", "one.yaml", "--templates", "templates"]) == 0
 
 
 # -- validate

@@ -127,6 +127,37 @@ def test_breaks_and_series() -> None:
     assert series_of(rows, "l1.nothing") == []
 
 
+def test_versions_of_an_engine_are_one_series() -> None:
+    rows = [
+        row(1, engine="own engine 1", engine_name="own engine"),
+        row(2, engine="own engine 2", engine_name="own engine"),
+    ]
+    (series,) = series_of(rows, "l1.dimension_micro_f1")
+    assert (series.engine, len(series.points)) == ("own engine", 2)
+    shown = history_text([series], "l1.dimension_micro_f1")
+    assert "engine version" in shown
+    assert [line.split()[-1] for line in shown.splitlines() if line.startswith("2026-")] == ["1", "2"]
+    page = history_html([series], "l1.dimension_micro_f1")
+    assert "<td>2</td>" in page
+    # Where it does not change, it is in the title alone.
+    shown = history_text(series_of(rows[:1], "l1.dimension_micro_f1"), "l1.dimension_micro_f1")
+    assert "engine own engine 1" in shown
+    assert "engine version" not in shown
+
+
+def test_a_file_of_an_earlier_time_gets_the_new_column(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.append(row(1))
+    with sqlite3.connect(tmp_path / HISTORY_NAME) as connection:
+        connection.execute("ALTER TABLE runs DROP COLUMN engine_name")
+    connection.close()
+    (old,) = history.rows()
+    assert old.engine_name is None
+    assert series_of([old], "l1.dimension_micro_f1")[0].engine == old.engine
+    assert history.append(row(2)) is None
+    assert [one.engine_name for one in history.rows()] == [None, row(2).engine_name]
+
+
 def test_a_sparkline_has_one_sign_a_run() -> None:
     def at(number: int, value: float) -> HistoryRow:
         return replace(row(number), metrics={"m.x": [value, None, None, 3]})
@@ -186,6 +217,7 @@ class TestCommand:
             (["--metric", "l1.dimension_micro_f2"], "did you mean"),
             (["--metric", "l1.memory_recall{difficulty=hard}"], "without filters"),
             (["--cache-dir", "bad"], "history"),
+            (["--html", "no/such/page.html"], "--html: there is no folder no/such"),
         ],
     )
     def test_bad_input(self, here: Path, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -322,3 +322,26 @@ def test_damaged_outputs_and_files_are_one_sentence(run: Run, capsys: pytest.Cap
     run.file.write_text("cases: [", encoding="utf-8")
     assert main(["rescore", str(run.out)]) == 2
     assert "v001.yaml" in capsys.readouterr().err
+
+
+def test_files_of_another_checkout_are_named(
+    run: Run,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run.run()
+    capsys.readouterr()
+    assert main(["rescore", str(run.out)]) == 0
+    assert capsys.readouterr().err == ""
+    copy = tmp_path_factory.mktemp("copy") / "project"
+    shutil.copytree(run.path, copy)
+    monkeypatch.chdir(copy)
+    assert main(["rescore", "out"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        f"labels are read from {run.file}",
+        "warning: this folder holds another cases/v001.yaml, which is not used; --root . uses it",
+    ]
+    assert main(["rescore", "out", "--root", "."]) == 0
+    assert capsys.readouterr().err == ""

@@ -87,7 +87,7 @@ def _side(report: Mapping[str, Any], label: str) -> Side:
         label=label,
         run_id=str(report.get("run_id", "")),
         timestamp=str(report.get("timestamp", "")),
-        prompts=prompts_text({"prompt_versions": report.get("prompt_versions") or {}}),
+        prompts=prompts_text(report),
         model=describe(report.get("model") or {}, "provider", "name", "model", "served_model", "version"),
         engine=describe(report.get("engine") or {}, "name", "version"),
         partial=report.get("partial"),

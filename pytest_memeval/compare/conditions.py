@@ -11,6 +11,7 @@ from pytest_memeval.compare.differences import path_difference
 from pytest_memeval.compare.model import Comparison
 from pytest_memeval.compare.pairing import pair_cases
 from pytest_memeval.compare.settings import blocked_metrics
+from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.metrics.paired import PairedDifference
 from pytest_memeval.metrics.thresholds import TOLERANCE, MetricPath, ThresholdError, parse_bound, parse_path
 from pytest_memeval.report.reader import records_of
@@ -68,6 +69,9 @@ def parse_condition(text: str) -> Condition:
     op, number = parse_bound(match["bound"])
     if match["what"] in CASE_COUNTS:
         return Condition(text.strip(), op, number, count=match["what"])
+    if "." not in match["what"]:
+        nearest = did_you_mean(match["what"], CASE_COUNTS)
+        raise ThresholdError(f"{match['what']!r} is not a metric path, nor a number of cases{nearest}")
     return Condition(text.strip(), op, number, path=parse_path(match["what"]))
 
 

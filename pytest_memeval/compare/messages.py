@@ -9,6 +9,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "title": ("Comparison of two runs", "两次运行的对比"),
     "sign": ("Every difference is B − A.", "所有差值均为 B − A。"),
     "same": ("Nothing changed: {count} cases compared, all equal.", "没有变化：对比了 {count} 个用例，全部相同。"),
+    "same_partly": (
+        "{count} cases compared: all that can be compared is equal.",
+        "对比了 {count} 个用例：可对比的部分全部相同。",
+    ),
     "side": (
         "{letter}: {label} | prompts {prompts} | model {model} | engine {engine} | {scored} scored, {errored} errored,"
         " {skipped} skipped, {not_run} not run",
@@ -132,6 +136,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "history.time": ("time (UTC)", "时间（UTC）"),
     "history.commit": ("commit", "提交"),
     "history.prompts": ("prompts", "提示词"),
+    "history.engine": ("engine version", "引擎版本"),
     "history.cases": ("cases", "用例"),
     "history.value": ("value", "数值"),
     "history.range": ("from {low} to {high}", "从 {low} 到 {high}"),
@@ -157,6 +162,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "history.aside": (
         "The history was damaged; it was set aside as {name} and a new one begun.",
         "历史文件已损坏，已另存为 {name}，并新建了一份。",
+    ),
+    "bisect.no_prompts": (
+        "No model was asked in any of these runs: this engine asked no prompts, so no version can make a difference.",
+        "这些运行都没有调用模型：该引擎没有使用提示词，版本之间不会有差异。",
     ),
     "bisect.versions": ("{metric}: searching {versions}", "{metric}：在 {versions} 中查找"),
     "bisect.reused": ("{version}: run of before, {folder}", "{version}：沿用先前的运行 {folder}"),

@@ -53,6 +53,8 @@ def blocks(comparison: Comparison, lang: str = "en", *, most_cases: int = MOST_C
     view = _View(comparison, lang)
     yield Block(None, tuple(view.head()))
     if comparison.is_unchanged:
+        # Equal as far as it goes: what was left out is shown, so that equal does not stand for it too.
+        yield from view.blocked()
         return
     yield from view.notes()
     yield from view.metrics()
@@ -126,7 +128,9 @@ class _View:
         if not c.compared:
             yield Line(self._("zero"), "bad")
         elif c.is_unchanged:
-            yield Line(self._("same", count=c.compared), "good")
+            limited = any(setting.effect == "limits" for setting in c.settings)
+            key, style = ("same_partly", "warn") if limited else ("same", "good")
+            yield Line(self._(key, count=c.compared), style)
         else:
             yield Line(self._("compared", count=c.compared, unchanged=c.unchanged))
         lost = max((metric.lost for metric in (*c.metrics, *c.keyed)), default=0)
@@ -177,7 +181,7 @@ class _View:
                 for one in counts
             )
             yield Block(self._("counts"), (), tuple(map(self._, names[:4])), rows, frozenset({1, 2, 3}))
-        yield from self._blocked()
+        yield from self.blocked()
 
     def _metric_row(self, one: MetricDifference) -> tuple[Cell, ...]:
         style = style_of(one)
@@ -193,11 +197,11 @@ class _View:
         values = (Cell(value_text(value)) for value in (one.value_a, one.value_b))
         return (Cell(one.path, style, code=True), *values, *(Cell(cell, style) for cell in cells))
 
-    def _blocked(self) -> Iterator[Block]:
+    def blocked(self) -> Iterator[Block]:
         for name in dict.fromkeys(one.blocked_by for one in self._c.metrics if one.blocked_by):
             own = [one for one in self._c.metrics if one.blocked_by == name]
             rows = tuple(
-                (Cell(one.path, code=True), Cell(value_text(one.whole_a)), Cell(value_text(one.whole_b)))
+                (Cell(one.path, code=True), *(Cell(_shown(one, value)) for value in (one.whole_a, one.whole_b)))
                 for one in own
                 if one.whole_a is not None or one.whole_b is not None
             )
@@ -240,7 +244,11 @@ class _View:
                 yield Block(self._("memories", case=change.case), head=sides, rows=cells, level=3)
 
     def _figures(self, change: CaseChange) -> str:
-        return ", ".join(f"{path} {value_text(a)} → {value_text(b)}" for path, a, b in change.figures)
+        figures = []
+        for path, a, b in change.figures:
+            one = self._c.metric(path)
+            figures.append(f"{path} {_shown(one, a)} → {_shown(one, b)}")
+        return ", ".join(figures)
 
     def _memory_row(self, row: MemoryRow) -> tuple[Cell, ...]:
         if row.truth is None:
@@ -313,6 +321,11 @@ def _first(lines: Sequence[str], width: int = 90) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else number_text(round(value, 6))
+
+
+def _shown(one: MetricDifference | None, value: float | None) -> str:
+    """A metric's value; a count as the whole number that it mostly is."""
+    return _number(value) if one is not None and one.kind == "count" else value_text(value)
 
 
 def _plus(one: MetricDifference) -> str:

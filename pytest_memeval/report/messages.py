@@ -176,7 +176,7 @@ _TERMINAL = {
         "模型 {model} | 引擎 {engine} | 提示词 {prompts} | 阶段输入 {input}",
     ),
     "counts_line": (
-        "{total} cases: {scored} scored, {errored} errored, {skipped} skipped, {not_run} not run",
+        "{cases}: {scored} scored, {errored} errored, {skipped} skipped, {not_run} not run",
         "共 {total} 个用例：已评分 {scored}，出错 {errored}，跳过 {skipped}，未运行 {not_run}",
     ),
     "resumed": (
@@ -292,8 +292,8 @@ _TRIALS = {
 _PLAN = {
     "title": ("memeval plan", "memeval 计划"),
     "total": (
-        "{cases} cases: {calls} model calls, {cached} need no request (recorded or offline), {asked} to be asked",
-        "共 {cases} 个用例：模型调用 {calls} 次，其中 {cached} 次无需请求（已有记录或离线），{asked} 次需要请求",
+        "{cases}: {calls} model calls, {cached} need no request (recorded or offline), {asked} to be asked",
+        "共 {count} 个用例：模型调用 {calls} 次，其中 {cached} 次无需请求（已有记录或离线），{asked} 次需要请求",
     ),
     "stage": ("stage", "阶段"),
     "cached": ("no request", "无需请求"),

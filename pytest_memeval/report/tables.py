@@ -78,10 +78,18 @@ def describe(mapping: Mapping[str, Any], *names: str) -> str:
     return " ".join(dict.fromkeys(parts)) or "-"
 
 
+def asked_prompts(report: Mapping[str, Any]) -> bool:
+    """Whether prompts can have counted in a run: a model was asked, or a version was named for an engine that asks one
+    by itself. A report that does not say counts as one that did."""
+    named = ((report.get("config") or {}).get("options") or {}).get("prompt_version")
+    return bool(named) or (report.get("usage") or {}).get("calls") != 0
+
+
 def prompts_text(report: Mapping[str, Any]) -> str:
-    """The prompt versions: one word where all stages have the same, else ``stage=version`` for each."""
-    versions = report["prompt_versions"]
-    if not versions:
+    """The prompt versions: one word where all stages have the same, else ``stage=version`` for each; ``-`` where none
+    was asked for and no model was either, so that none can have counted."""
+    versions = report.get("prompt_versions") or {}
+    if not versions or not asked_prompts(report):
         return "-"
     different = set(versions.values())
     if len(different) == 1:

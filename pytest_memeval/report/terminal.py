@@ -94,7 +94,8 @@ class _Summary:
     def _counts(self) -> Iterator[Line]:
         counts = self._report["counts"]
         bad = counts["errored"] or counts["not_run"]
-        yield self._("counts_line", **counts), RED if bad else PLAIN
+        cases = "1 case" if counts["total"] == 1 else f"{counts['total']} cases"
+        yield self._("counts_line", cases=cases, **counts), RED if bad else PLAIN
         resumed = resumed_text(self._report, self._lang)
         if resumed is not None:
             yield resumed, PLAIN

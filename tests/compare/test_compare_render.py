@@ -142,3 +142,36 @@ def test_every_text_is_there_in_both_languages() -> None:
         assert fields[0] == fields[1], key
     assert setting_title("stage_input") == "stage input"
     assert setting_title("prompt l2_scene", "zh") == "提示词 l2_scene"
+
+
+def test_equal_as_far_as_it_goes_is_not_called_all_equal() -> None:
+    a = report_of(cases(3), matcher={"similarity": "indel", "threshold": 0.5})
+    b = changed(a, matcher={"similarity": "hybrid", "threshold": 0.5})
+    shown = terminal_text(compare_reports(a, b))
+    assert "Matcher differs" in shown or "matcher differs" in shown
+    assert "3 cases compared: all that can be compared is equal." in shown
+    assert "Nothing changed" not in shown
+    assert "Not compared" in shown
+    assert "Nothing changed: 3 cases compared, all equal." in terminal_text(compare_reports(a, a))
+
+
+def test_counts_are_shown_as_whole_numbers() -> None:
+    a = report_of([counts_case(1, 1, 0, 1)], matcher={"similarity": "indel"})
+    shown = terminal_text(compare_reports(a, changed(a, matcher={"similarity": "hybrid"})))
+    row = next(line.split() for line in shown.splitlines() if "l1.total_fn" in line)
+    assert row == ["l1.total_fn", "1", "1"]
+    assert "1.000" not in next(line for line in shown.splitlines() if "l1.total_tp" in line)
+    changes = terminal_text(compare_reports(a, report_of([counts_case(1, 2, 1, 0)], matcher={"similarity": "indel"})))
+    assert not re.search(r"total_\w+ +[0-9]+\.[0-9]", changes)
+
+
+def test_a_run_that_asked_no_model_names_no_prompts() -> None:
+    a = report_of(cases(2), prompt_versions={"l1_extraction": "v002"})
+    usage = {**a["usage"], "calls": 0}
+    quiet = changed(a, usage=usage, config={"options": {}})
+    assert compare_reports(quiet, quiet).a.prompts == "-"
+    # Named by the user, for an engine that may well ask by itself, it is shown.
+    named = changed(quiet, config={"options": {"prompt_version": "v002"}})
+    assert compare_reports(named, named).a.prompts == "v002"
+    asked = changed(quiet, usage={**usage, "calls": 3})
+    assert compare_reports(asked, asked).a.prompts == "v002"

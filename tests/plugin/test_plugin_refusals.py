@@ -192,3 +192,34 @@ def test_a_type_error_inside_an_engine_stays_its_own(project: Project) -> None:
     assert project.run().ret == 1
     (error,) = project.report()["per_case"][0]["errors"]
     assert error["message"].startswith("TypeError: object of type 'int' has no len() (line_engine.py:")
+
+
+# -- small ones
+
+
+def test_a_misspelt_ini_key_names_the_nearest(project: Project) -> None:
+    project.write("pytest.ini", "[pytest]\nmemeval_gat = P0 l1.memory_recall >= 0.5\nmemeval_lang = en\n")
+    project.cases(good_cases(1))
+    result = project.run()
+    result.stdout.fnmatch_lines(["*unknown ini key memeval_gat; did you mean 'memeval_gate'?*"])
+    result.stdout.fnmatch_lines(["1 case: 1 scored*"])
+    result.stdout.no_fnmatch_line("*unknown ini key memeval_lang*")
+
+
+def test_a_part_of_no_parts(project: Project) -> None:
+    project.cases(good_cases(1))
+    result = project.run("--memeval-shard", "3/0")
+    assert result.ret == STATUS_4
+    result.stderr.fnmatch_lines(["*--memeval-shard: '3/0': there is no division into 0 parts*"])
+
+
+def test_ctrl_c_while_the_history_is_written_is_no_traceback(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pytest_memeval.history.History.append", interrupted)
+    project.cases(good_cases(1))
+    result = project.run()
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["The history was not written: interrupted"])
+    assert project.report()["counts"]["scored"] == 1

@@ -32,14 +32,14 @@ def good() -> dict[str, Any]:
     shard = {
         "index": 1,
         "count": 1,
-        "selected": {SET: {f"{SET}::eval-{number:03}": 1 for number in (1, 2)}},
+        "selected": {SET: {f"{SET}::eval-001": 1}},
         "files": {},
         "chosen": False,
         "metas": [],
         "crashed": 0,
         "notes": [],
     }
-    return report_of(cases(2), shard=shard)
+    return report_of(cases(1), shard=shard, config={"options": {"gate_cli": None, "gate_ini": None}})
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def here(tmp_path: Path, good: dict[str, Any], monkeypatch: pytest.MonkeyPatch) 
     write_reports(tmp_path / "good", good)
     file = tmp_path / SET
     file.parent.mkdir()
-    rows = [{"case_id": f"eval-{n:03}", "conversation": "[msg#1] user: hello", "expected_l1": LABELS} for n in (1, 2)]
-    file.write_text(json.dumps({"cases": rows}), encoding="utf-8")
+    case = {"case_id": "eval-001", "conversation": "[msg#1] user: hello", "expected_l1": LABELS}
+    file.write_text(json.dumps({"cases": [case]}), encoding="utf-8")
     return tmp_path
 
 
@@ -118,3 +118,18 @@ def test_a_baseline_and_a_journal_that_are_damaged(here: Path, good: dict[str, A
     (here / "journal.jsonl").write_text('{"node_id": "a", "outcome": "scored", "report_text": "hash"}')
     with pytest.raises(SettingsError, match="kept no texts"):
         StoredRun(here / "journal.jsonl")
+
+
+def test_a_part_named_twice_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", "good", "good/report.json", "--output", "whole"]) == main(["merge", "good", "--output", "w2"])
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["good/report.json was named before (as good): the repeat is ignored"]
+
+
+def test_merge_and_rescore_leave_foreign_files_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "mine").mkdir()
+    (here / "mine" / "per_case.csv").write_text("my table", encoding="utf-8")
+    for words in (["merge", "good"], ["rescore", "good", "--root", "."]):
+        assert main([*words, "--output", "mine"]) == 2
+        assert "per_case.csv is no file of an earlier run" in capsys.readouterr().err
+    assert [file.name for file in (here / "mine").iterdir()] == ["per_case.csv"]
