@@ -69,8 +69,10 @@ def test_no_value_of_a_key_gives_a_traceback(
     here: Path, good: dict[str, Any], command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     failed = []
+    # All of them read a report in the same way: what comes after differs.
+    values = VALUES if command[0] == "compare" else VALUES[::2]
     for key in good:
-        for value in (*VALUES, ABSENT):
+        for value in (*values, ABSENT):
             bad = {name: one for name, one in good.items() if name != key or value is not ABSENT}
             if value is not ABSENT:
                 bad[key] = value
