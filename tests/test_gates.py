@@ -133,7 +133,7 @@ def test_where_no_case_at_all_was_scored_written_gates_are_unmeasured(origin, st
 def test_a_reason_within_a_reason_is_said_in_chinese_too():
     result = only([skipped_case("c1")], run=run_info(stages=("inject",)))
     read = GateResult.from_json(result.to_json())
-    assert sentence(read.reason_id, "zh", read.reason_values) == "本次运行没有任何用例被评分。本次运行未选择阶段 l1。"
+    assert sentence(read.reason_id, "zh", read.reason_values) == "本次运行未选择阶段 l1。本次运行没有任何用例被评分。"
 
 
 def test_a_selection_that_leaves_no_truth_is_not_applicable():

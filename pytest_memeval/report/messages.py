@@ -28,7 +28,7 @@ _STATUS = {
 #: Reasons of gates and of missing intervals: complete sentences.
 _SENTENCES = {
     "stage_not_selected": ("Stage {stage} is not selected in this run.", "本次运行未选择阶段 {stage}。"),
-    "nothing_measured": ("No case of this run was scored. {why}", "本次运行没有任何用例被评分。{why}"),
+    "nothing_measured": ("{why} No case of this run was scored.", "{why}本次运行没有任何用例被评分。"),
     "no_truth_in_file": ("No case of this file has labels for stage {stage}.", "该文件中没有用例标注了阶段 {stage}。"),
     "no_label_in_file": (
         "No memory of this file has a label {label}.",

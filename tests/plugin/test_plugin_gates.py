@@ -333,7 +333,7 @@ LATER = {"mode": "daily", "subsequent_conversation": "hello", "referenced_memory
 
 @MODES
 @pytest.mark.parametrize("direct", [True, False], ids=["direct", "by fixtures"])
-def test_a_case_with_nothing_to_score_is_skipped_and_counts_at_gates_as_before(
+def test_a_case_with_nothing_to_score_is_skipped_and_its_written_gate_unmeasured(
     project: Project, mode: tuple[str, ...], direct: bool
 ) -> None:
     if not direct:
@@ -342,13 +342,13 @@ def test_a_case_with_nothing_to_score_is_skipped_and_counts_at_gates_as_before(
     project.cases(good_cases(2), gates=["P0 l1.memory_recall >= 1"])
     result = project.run("-rs", *mode, "--memeval-stages", "l15")
     result.assert_outcomes(skipped=2)
-    assert result.ret == 0
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*cases/v001.yaml*nothing of this case was selected: it has labels for l1"])
     result.stdout.fnmatch_lines(["2 cases: 0 scored, 0 errored, 2 skipped, 0 not run"])
-    result.stdout.fnmatch_lines(["No P0 gate applies to this run."])
+    result.stdout.fnmatch_lines(["P0 gate unmeasured: exit status 1"])
     report = project.report()
-    assert gate_table(project) == {"l1.memory_recall": "not_applicable"}
-    assert report["summary"]["passed_p0"] is None
+    assert gate_table(project) == {"l1.memory_recall": "unmeasured"}
+    assert report["summary"]["passed_p0"] is False
     assert [entry["stages"]["l1"] for entry in report["per_case"]] == ["unselected"] * 2
 
 
@@ -363,7 +363,7 @@ def test_a_case_whose_stages_the_engine_lacks_is_skipped(project: Project, mode:
     # Nothing can be said of the gate that was asked for by name.
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*can be measured: engine lines lacks inject"])
-    assert gate_table(project) == {"inject.reference_coverage": "unmeasured", "l1.memory_recall": "not_applicable"}
+    assert gate_table(project) == {"inject.reference_coverage": "unmeasured", "l1.memory_recall": "unmeasured"}
     assert project.report()["counts"]["skipped"] == 2
 
 
