@@ -307,15 +307,14 @@ class Plan:
     def lines(self, lang: str = "en") -> list[str]:
         """The plan as text."""
         from pytest_memeval.report.console import columns
-        from pytest_memeval.report.messages import text
+        from pytest_memeval.report.messages import cases_text, text
 
         total = self.total
         lines = [
             text(
                 "plan.total",
                 lang,
-                count=self.cases,
-                cases="1 case" if self.cases == 1 else f"{self.cases} cases",
+                cases=cases_text(self.cases, lang),
                 calls=_shown(Range(total.cached + total.asked, total.cached + total.asked + total.maybe)),
                 cached=total.cached,
                 asked=_shown(Range(total.asked, total.asked + total.maybe)),

@@ -177,7 +177,7 @@ _TERMINAL = {
     ),
     "counts_line": (
         "{cases}: {scored} scored, {errored} errored, {skipped} skipped, {not_run} not run",
-        "共 {total} 个用例：已评分 {scored}，出错 {errored}，跳过 {skipped}，未运行 {not_run}",
+        "共 {cases}：已评分 {scored}，出错 {errored}，跳过 {skipped}，未运行 {not_run}",
     ),
     "resumed": (
         "{cases} of {total} case(s) taken from run {run}, {again} run anew{why}",
@@ -293,7 +293,7 @@ _PLAN = {
     "title": ("memeval plan", "memeval 计划"),
     "total": (
         "{cases}: {calls} model calls, {cached} need no request (recorded or offline), {asked} to be asked",
-        "共 {count} 个用例：模型调用 {calls} 次，其中 {cached} 次无需请求（已有记录或离线），{asked} 次需要请求",
+        "共 {cases}：模型调用 {calls} 次，其中 {cached} 次无需请求（已有记录或离线），{asked} 次需要请求",
     ),
     "stage": ("stage", "阶段"),
     "cached": ("no request", "无需请求"),
@@ -318,6 +318,8 @@ _PLAN = {
 }
 
 _WORDS = {
+    "one_case": ("{count} case", "{count} 个用例"),
+    "many_cases": ("{count} cases", "{count} 个用例"),
     "level": ("level", "级别"),
     "metric": ("metric", "指标"),
     "value": ("value", "数值"),
@@ -424,6 +426,11 @@ def text(key: str, lang: str = "en", **values: Any) -> str:
     pair = _TEXTS[key]
     template = pair[1] if lang == "zh" else pair[0]
     return template.format(**values) if values else template
+
+
+def cases_text(count: int, lang: str = "en") -> str:
+    """``1 case``, ``2 cases``."""
+    return text("one_case" if count == 1 else "many_cases", lang, count=count)
 
 
 def sentence(reason_id: str, lang: str = "en", values: Mapping[str, Any] | None = None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_memeval.gates import MISSED, NOT_APPLICABLE, UNMEASURED, GateResult, passed_p0
 from pytest_memeval.report.build import is_embedded, report_notes
 from pytest_memeval.report.console import columns
-from pytest_memeval.report.messages import sentence, text
+from pytest_memeval.report.messages import cases_text, sentence, text
 from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
 from pytest_memeval.report.questions import question_sets
 from pytest_memeval.report.reader import run_of
@@ -94,7 +94,7 @@ class _Summary:
     def _counts(self) -> Iterator[Line]:
         counts = self._report["counts"]
         bad = counts["errored"] or counts["not_run"]
-        cases = "1 case" if counts["total"] == 1 else f"{counts['total']} cases"
+        cases = cases_text(counts["total"], self._lang)
         yield self._("counts_line", cases=cases, **counts), RED if bad else PLAIN
         resumed = resumed_text(self._report, self._lang)
         if resumed is not None:
