@@ -109,7 +109,7 @@ def test_unknown_prices_offline_models_and_errors_of_files(chat: ChatProject) ->
     result = chat.chat("--memeval-plan", "--memeval-model", "my-own")
     result.stdout.fnmatch_lines(["estimated cost: unknown, the price of model my-own is not known*--memeval-prices"])
     result = chat.run("--memeval-plan")
-    result.stdout.fnmatch_lines(["1 cases: 1 model calls, 1 need no request*", "estimated cost: none*"])
+    result.stdout.fnmatch_lines(["1 case: 1 model calls, 1 need no request*", "estimated cost: none*"])
     result = chat.run("--memeval-plan", "--memeval-lang", "zh")
     result.stdout.fnmatch_lines(["共 1 个用例*", "没有发出任何请求*"])
     chat.write("cases/broken.yaml", "cases: [")

@@ -212,7 +212,7 @@ def test_every_trial_asks_the_model_for_itself(chat: ChatProject) -> None:
     chat.server.script = answer
     chat.cases([simple_case(1)])
     plan = chat.chat("--memeval-trials", "4", "--memeval-plan")
-    plan.stdout.fnmatch_lines(["1 cases: 4 model calls*4 to be asked"])
+    plan.stdout.fnmatch_lines(["1 case: 4 model calls*4 to be asked"])
     assert chat.chat("--memeval-trials", "4").ret == 0
     assert len(asked) == 4
     first = chat.report()
