@@ -71,7 +71,7 @@ def test_a_plan_counts_what_is_selected(chat: ChatProject) -> None:
     ):
         result = chat.chat("--memeval-plan", *args)
         assert result.ret == 0
-        result.stdout.fnmatch_lines([f"{count} cases: {count}–{3 * count} model calls*"])
+        result.stdout.fnmatch_lines([f"{count} case{'s' * (count > 1)}: {count}–{3 * count} model calls*"])
     result = chat.chat("--memeval-plan", "--memeval-stages", "l1")
     result.stdout.fnmatch_lines(["8 cases: 8 model calls*"])
     assert chat.chat("--memeval-plan", "-k", "nothing").ret == pytest.ExitCode.NO_TESTS_COLLECTED
