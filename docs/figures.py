@@ -82,6 +82,26 @@ def print_table(title: str, reports: dict[str, dict[str, Any]], metrics: tuple[s
         print(f"| `{path}` | " + " | ".join(cell(report, path) for report in reports.values()) + " |")
 
 
+def print_parts(reports: dict[str, dict[str, Any]]) -> None:
+    """Dimension F1 by difficulty and by dimension."""
+    from pytest_memeval.aggregate import aggregate_metric, flat_value
+    from pytest_memeval.metrics.thresholds import parse_path
+    from pytest_memeval.report.reader import records_of
+
+    records = {arm: records_of(report) for arm, report in reports.items()}
+    print("\n**dimension F1 by difficulty and by dimension, all cases**\n")
+    print("| | " + " | ".join(reports) + " |")
+    print("| --- |" + " --- |" * len(reports))
+    rows = {level: f"l1.dimension_micro_f1{{difficulty={level}}}" for level in ("easy", "medium", "hard")}
+    rows |= {
+        f"`{name}`": f"l1.per_dimension_f1.{name}" for name in next(iter(reports.values()))["l1"]["per_dimension_f1"]
+    }
+    for title, text in rows.items():
+        path = parse_path(text)
+        values = [flat_value(aggregate_metric(own, path), path) for own in records.values()]
+        print(f"| {title} | " + " | ".join("–" if value is None else f"{value:.2f}" for value in values) + " |")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for part in PARTS:
@@ -90,6 +110,7 @@ def main() -> None:
             }
             total = next(iter(reports.values()))["counts"]["total"]
             print_table(f"{part}, {total} cases", reports, METRICS)
+        print_parts({arm: run(arm, options, Path(folder)) for arm, options in ARMS.items() if arm != "majority label"})
         reports = {
             arm: run(f"search {arm}", ("--memeval-stages", "search", *options), Path(folder))
             for arm, options in SEARCH_ARMS.items()
