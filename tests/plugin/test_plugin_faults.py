@@ -116,9 +116,13 @@ def test_each_fault_ends_in_its_outcome(chat: ChatProject, mode: tuple[str, ...]
         assert kinds == ([] if fault.kind is None else [fault.kind]), name
         assert [error["stage"] for error in entry["errors"]] == ["l1"] * len(kinds), name
         assert entry["l1_f1"] == (1.0 if fault.kind is None else None), name
-        assert script.seen[number] == fault.attempts, name
+        # Each worker learns by itself what the server takes: its first 400 may be one of the schema, and is asked once
+        # more without.
+        first_of_a_worker = "-n" in mode and name in ("rejected", "overflow")
+        allowed = {fault.attempts, 2} if first_of_a_worker else {fault.attempts}
+        assert script.seen[number] in allowed, name
         if name != "hang":  # its call was given up with the case
-            assert [call["attempts"] for call in entry["timings"]["calls"]] == [fault.attempts], name
+            assert [call["attempts"] for call in entry["timings"]["calls"]] == [script.seen[number]], name
     assert 1.9 < entries[f"eval-{list(MATRIX).index('hang') + 1:03}"]["duration_seconds"] < 6
     assert "max_tokens" in entries[f"eval-{list(MATRIX).index('truncated') + 1:03}"]["errors"][0]["message"]
 

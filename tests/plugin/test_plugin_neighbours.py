@@ -66,8 +66,8 @@ def test_a_plain_html_report(project: Project, mode: tuple[str, ...]) -> None:
     result = project.run("--html", "x.html", "--self-contained-html", *mode)
     result.assert_outcomes(passed=2, errors=1)
     page = html.unescape((project.path / "x.html").read_text(encoding="utf-8"))
-    # One row a case: the data of all of them is one JSON text.
-    for name in ("eval-001", "eval-002", "a\\\\b <i>"):
+    # One row a case: the data of all of them is one JSON text. The page puts ids into its table as markup.
+    for name in ("eval-001", "eval-002", "a\\\\b &lt;i&gt;"):
         assert page.count(f'"testId": "cases/v001.yaml::{name}') == 1, name
 
 
@@ -120,7 +120,8 @@ def test_a_start_that_meets_no_case_imports_next_to_nothing(project: Project) ->
 
         def test_imports():
             loaded = {name for name in sys.modules if name.startswith("pytest_memeval")} - {"pytest_memeval"}
-            assert loaded <= {f"pytest_memeval.{name}" for name in ("plugin", "options", "fixtures", "controller")}
+            own = ("plugin", "options", "fixtures", "controller", "node_keys", "node_cases", "node_runs", "node_search")
+            assert loaded <= {f"pytest_memeval.{name}" for name in own}
             assert not {"yaml", "rapidfuzz", "openai", "numpy", "nltk", "sqlite3"} & set(sys.modules)
         """,
     )

@@ -153,7 +153,9 @@ def test_a_killed_run_goes_on(rag: Project, monkeypatch: pytest.MonkeyPatch, mod
     # Of what was taken, too, assertions hold or fail as they did.
     result.assert_outcomes(passed=3, failed=3)
     result.stdout.fnmatch_lines(["a.memeval.jsonl:2: [[]expect[]] even is false", "3 of 6 case(s) taken from run*"])
-    assert sorted(asked(rag)) == ["s3", "s4", "s5"]
+    again = sorted(asked(rag))
+    # Between two workers a sample may be prepared by one and taken over by the other.
+    assert (sorted(set(again)) if mode else again) == ["s3", "s4", "s5"]
     assert stable(rag.report()) == whole
 
 
