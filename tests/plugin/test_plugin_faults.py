@@ -109,20 +109,20 @@ def test_each_fault_ends_in_its_outcome(chat: ChatProject, mode: tuple[str, ...]
         "scored": len(MATRIX) - errored, "errored": errored, "skipped": 0, "not_run": 0, "total": len(MATRIX),
     }  # fmt: skip
     assert report["gates"][0]["status"] == "unmeasured"
-    entries = chat.entries()
+    entries, twice = chat.entries(), 0
     for number, name in NUMBERS.items():
         fault, entry = MATRIX[name], entries[f"eval-{number:03}"]
         kinds = [error["kind"] for error in entry["errors"]]
         assert kinds == ([] if fault.kind is None else [fault.kind]), name
         assert [error["stage"] for error in entry["errors"]] == ["l1"] * len(kinds), name
         assert entry["l1_f1"] == (1.0 if fault.kind is None else None), name
-        # Each worker learns by itself what the server takes: its first 400 may be one of the schema, and is asked once
-        # more without.
-        first_of_a_worker = "-n" in mode and name in ("rejected", "overflow")
-        allowed = {fault.attempts, 2} if first_of_a_worker else {fault.attempts}
-        assert script.seen[number] in allowed, name
+        if script.seen[number] != fault.attempts:
+            # A case that one worker had prepared when another took it over was asked by both; the report counts them.
+            assert script.seen[number] == 2 * fault.attempts, name
+            twice += 1
         if name != "hang":  # its call was given up with the case
-            assert [call["attempts"] for call in entry["timings"]["calls"]] == [script.seen[number]], name
+            assert [call["attempts"] for call in entry["timings"]["calls"]] == [fault.attempts], name
+    assert twice <= report["environment"].get("prepared_in_vain", 0)
     assert 1.9 < entries[f"eval-{list(MATRIX).index('hang') + 1:03}"]["duration_seconds"] < 6
     assert "max_tokens" in entries[f"eval-{list(MATRIX).index('truncated') + 1:03}"]["errors"][0]["message"]
 
@@ -130,7 +130,8 @@ def test_each_fault_ends_in_its_outcome(chat: ChatProject, mode: tuple[str, ...]
     script.healthy = True
     before = chat.server.count
     chat.chat(*options, fresh=True).assert_outcomes(passed=len(MATRIX))
-    assert chat.server.count - before == errored
+    strays = chat.report()["environment"].get("prepared_in_vain", 0)
+    assert errored <= chat.server.count - before <= errored + strays
     chat.chat("--memeval-cache", "replay", *mode, fresh=True).assert_outcomes(passed=len(MATRIX))
 
 
