@@ -154,8 +154,9 @@ def test_a_killed_run_goes_on(rag: Project, monkeypatch: pytest.MonkeyPatch, mod
     result.assert_outcomes(passed=3, failed=3)
     result.stdout.fnmatch_lines(["a.memeval.jsonl:2: [[]expect[]] even is false", "3 of 6 case(s) taken from run*"])
     again = sorted(asked(rag))
-    # Between two workers a sample may be prepared by one and taken over by the other.
-    assert (sorted(set(again)) if mode else again) == ["s3", "s4", "s5"]
+    assert sorted(set(again)) == ["s3", "s4", "s5"]
+    # A sample that one worker had prepared when another took it over was asked by both; the report counts them.
+    assert len(again) - 3 <= rag.report()["environment"].get("prepared_in_vain", 0)
     assert stable(rag.report()) == whole
 
 
