@@ -54,6 +54,6 @@ class PlanningEmbedder:
         if price is None:
             cost = text("plan.embeddings_unknown", lang, model=self.model)
         else:
-            cost = text("plan.embeddings_cost", lang, cost=f"${self.tokens * price.input / 1e6:.4f}", model=self.model)
+            cost = text("plan.cost", lang, cost=f"${self.tokens * price.input / 1e6:.4f}", model=self.model)
         counts = {"asked": self.asked, "cached": self.cached, "tokens": self.tokens}
         return text("plan.embeddings", lang, **counts, cost=cost)

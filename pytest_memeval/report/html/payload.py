@@ -10,8 +10,8 @@ from pytest_memeval.report.entries import HOISTED
 from pytest_memeval.report.funnel import case_funnel
 from pytest_memeval.report.html.elements import Words
 from pytest_memeval.report.html.scores import main_score
-from pytest_memeval.report.html.texts import HTML_TEXTS
 from pytest_memeval.report.json_report import dumps
+from pytest_memeval.report.texts.page import PAGE_TEXTS
 
 #: Outputs that the page shows in its own way; all others are shown as they are.
 _SHOWN_OUTPUTS = frozenset({"l1", "l15", "l2", "template", "inject"})
@@ -39,7 +39,7 @@ def page_data(
     (:func:`pytest_memeval.report.calls.calls_of`, or a run's ``calls.jsonl.gz``)."""
     lines = Lines()
     texts: dict[str, Mapping[str, Any]] = {str(call.get("id")): call for call in calls}
-    shown = {key: words(key) for key in HTML_TEXTS if key.partition(".")[0] in ("js", "stage", "cause")}
+    shown = {key: words(key) for key in PAGE_TEXTS if key.partition(".")[0] in ("js", "stage", "cause")}
     cases = [_case(entry, texts, lines) for entry in report["per_case"][:most]]
     return {"texts": shown, "lines": list(lines.lines), "cases": cases}
 

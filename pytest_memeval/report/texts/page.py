@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-HTML_TEXTS: Mapping[str, tuple[str, str]] = {
+PAGE_TEXTS: Mapping[str, tuple[str, str]] = {
     "title": ("Memory evaluation", "记忆评测"),
     "skip": ("Go to the cases", "跳到用例列表"),
     "theme": ("Light / dark", "浅色 / 深色"),

@@ -1,0 +1,1 @@
+"""The texts of reports, each in English and in Chinese: key → (English, Chinese)."""

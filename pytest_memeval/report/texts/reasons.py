@@ -1,0 +1,85 @@
+"""Why a gate stands as it does, or an interval is missing: complete sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+REASON_TEXTS: Mapping[str, tuple[str, str]] = {
+    "stage_not_selected": ("Stage {stage} is not selected in this run.", "本次运行未选择阶段 {stage}。"),
+    "nothing_measured": ("{why} No case of this run was scored.", "{why}本次运行没有任何用例被评分。"),
+    "no_truth_in_file": ("No case of this file has labels for stage {stage}.", "该文件中没有用例标注了阶段 {stage}。"),
+    "no_label_in_file": (
+        "No memory of this file has a label {label}.",
+        "该文件中没有记忆标注了 {label}。",
+    ),
+    "stage_unsupported": ("The engine does not support stage {stage}.", "引擎不支持阶段 {stage}。"),
+    "judge_untrusted": (
+        "The judge is not trustworthy: its controls leave sensitivity or specificity possibly below 0.8.",
+        "裁判不可信：对照答案显示其灵敏度或特异度可能低于 0.8。",
+    ),
+    "other_kind": (
+        "Cases of kind {kind} have no section {section}; the gate is for other files of this run.",
+        "类型为 {kind} 的用例没有 {section} 部分；该门禁针对本次运行的其他文件。",
+    ),
+    "selection_left_no_truth": (
+        "None of the selected cases has labels for stage {stage}.",
+        "所选用例均未标注阶段 {stage}。",
+    ),
+    "no_truth_in_cases": (
+        "The file has labels for stage {stage}, but no case that was run has any.",
+        "文件中有阶段 {stage} 的标注，但已运行的用例都没有。",
+    ),
+    "no_case_matches": ("No case matches {filter}.", "没有符合 {filter} 的用例。"),
+    "aborted": (
+        "The run was cut short, so its P0 gates cannot be decided.",
+        "运行提前中止，无法判定 P0 门禁。",
+    ),
+    "not_run": (
+        "{missing} selected case(s) left no result ({here} of them in this file).",
+        "有 {missing} 个所选用例没有留下结果（其中 {here} 个在该文件中）。",
+    ),
+    "broken_files": (
+        "A case file of the run could not be read: {files}.",
+        "本次运行有用例文件无法读取：{files}。",
+    ),
+    "all_skipped": (
+        "Every case with labels for stage {stage} was skipped ({skipped}).",
+        "标注了阶段 {stage} 的用例（{skipped} 个）全部被跳过。",
+    ),
+    "too_many_errors": (
+        "{errored} of {labelled} errored (allowed share: {rate:g}).",
+        "{labelled} 个用例中有 {errored} 个出错（允许比例：{rate:g}）。",
+    ),
+    "not_finite": (
+        "{metric} was not a finite number in {cases} case(s).",
+        "有 {cases} 个用例的 {metric} 不是有限数值。",
+    ),
+    "judge_not_trustworthy": (
+        "The judge is not trustworthy: on control answers its sensitivity may be as low as {sensitivity}, its"
+        " specificity as low as {specificity}, where both need {least}.",
+        "评判模型不可信：在对照答案上，灵敏度下限为 {sensitivity}，特异度下限为 {specificity}，两者都须达到 {least}。",
+    ),
+    "no_value": (
+        "No case gives {metric} anything to divide by, so it has no value.",
+        "没有用例为 {metric} 提供分母，因此无值。",
+    ),
+    "no_baseline": ("The run has no baseline (--memeval-baseline).", "本次运行没有基线（--memeval-baseline）。"),
+    "no_difference": (
+        "This run and the baseline share no case that gives {metric} a value on both sides.",
+        "本次运行与基线没有能在两边都得出 {metric} 的共同用例。",
+    ),
+    "not_comparable": (
+        "The run and its baseline differ in {setting}, on which {metric} depends.",
+        "本次运行与基线的 {setting} 不同，而 {metric} 依赖于它。",
+    ),
+    "threshold_met": ("{value} meets {op} {threshold}.", "{value} 满足 {op} {threshold}。"),
+    "threshold_missed": ("{value} does not meet {op} {threshold}.", "{value} 不满足 {op} {threshold}。"),
+    "threshold_met_in_selection": (
+        "{value} meets {op} {threshold}, on a selection of {cases} of the file's {all} cases.",
+        "{value} 满足 {op} {threshold}（仅选取了文件 {all} 个用例中的 {cases} 个）。",
+    ),
+    "threshold_missed_in_selection": (
+        "{value} does not meet {op} {threshold}, on a selection of {cases} of the file's {all} cases.",
+        "{value} 不满足 {op} {threshold}（仅选取了文件 {all} 个用例中的 {cases} 个）。",
+    ),
+}
