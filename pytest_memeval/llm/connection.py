@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import threading
 import time
@@ -68,6 +69,11 @@ class ServerConnection:
 
     def redacted(self, text: str) -> str:
         return redact(text, self.settings.secrets)
+
+    def open(self) -> None:
+        """Have the running loop's client ready; sends nothing. What is wrong with it is told by the first call."""
+        with contextlib.suppress(Exception):
+            self._client()
 
     def _client(self) -> AsyncOpenAI:
         loop = asyncio.get_running_loop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,12 +14,25 @@ from pytest_memeval.llm.settings import ModelSettings
 from pytest_memeval.llm.wire import Accepted
 
 
+#: Seconds that other calls leave the first one to be refused: a server looks at parameters before it answers, so a
+#: refusal takes a round trip, and an answer may take many seconds.
+PATIENCE = 0.5
+#: The same for a server on this machine.
+LOOPBACK_PATIENCE = 0.1
+
+
+def patience_with(settings: ModelSettings) -> float:
+    """Seconds in which the server of these settings will have refused what it does not take."""
+    return LOOPBACK_PATIENCE if settings.is_loopback else PATIENCE
+
+
 class _FirstCall:
-    """Lets the first call be over, or :attr:`patience` seconds pass, before the others start; once only."""
+    """Lets the first call go ahead of the others until it is over or has not been refused for a while; once only."""
 
-    patience = 10.0
-
-    def __init__(self) -> None:
+    def __init__(self, patience: float, learnt: Callable[[], object]) -> None:
+        self._patience = patience
+        #: What is known so far: the object changes whenever a refusal has taught something.
+        self._learnt = learnt
         self._lock = threading.Lock()
         self._over: concurrent.futures.Future[None] | None = None
         self._leader: object = None
@@ -30,14 +43,21 @@ class _FirstCall:
             if self._over is None:
                 self._over, self._leader = concurrent.futures.Future(), asyncio.current_task()
             over = self._over
-        if not leads and not over.done():
+        while not leads and not over.done():
+            known = self._learnt()
             # Waiting as such cancels nothing: a caller that gives up takes only itself away.
-            await asyncio.wait([asyncio.wrap_future(over)], timeout=self.patience)
+            await asyncio.wait([asyncio.wrap_future(over)], timeout=self._patience)
+            if self._learnt() is known:
+                self._end()
 
     async def __aexit__(self, *exc: object) -> None:
-        over = self._over
-        if over is not None and not over.done() and asyncio.current_task() is self._leader:
-            over.set_result(None)
+        if asyncio.current_task() is self._leader:
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._over is not None and not self._over.done():
+                self._over.set_result(None)
 
 
 class ServerManners:
@@ -46,17 +66,22 @@ class ServerManners:
     Shared by all who ask that server for that model in a process, on any event loop. Nothing is sent to find it out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = PATIENCE) -> None:
         self.accepted = Accepted()
+        self._patience = patience
         self._lock = threading.Lock()
         self._first: dict[tuple[bool, bool], _FirstCall] = {}
 
     @asynccontextmanager
     async def first_call(self, *, formatted: bool, capped: bool) -> AsyncIterator[None]:
         """Around each call. Calls that start together would each learn by a rejection of their own, so the first of
-        those that send the same parameters goes ahead: one without a schema teaches nothing of schemas."""
+        those that send the same parameters goes ahead: one without a schema teaches nothing of schemas. The others
+        wait as long as a refusal may take, and not for its answer."""
         with self._lock:
-            first = self._first.setdefault((formatted, capped), _FirstCall())
+            first = self._first.get((formatted, capped))
+            if first is None:
+                first = _FirstCall(self._patience, lambda: self.accepted)
+                self._first[formatted, capped] = first
         async with first:
             yield
 
@@ -82,4 +107,4 @@ class KnownServers:
 
     def of(self, settings: ModelSettings) -> ServerManners:
         with self._lock:
-            return self._known.setdefault((settings.base_url, settings.model), ServerManners())
+            return self._known.setdefault((settings.base_url, settings.model), ServerManners(patience_with(settings)))

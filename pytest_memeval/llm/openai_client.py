@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_memeval.llm.connection import Attempts, ServerConnection
 from pytest_memeval.llm.embedding_usage import EmbeddingLedger, EmbeddingUsage
-from pytest_memeval.llm.learnt import ServerManners
+from pytest_memeval.llm.learnt import ServerManners, patience_with
 from pytest_memeval.llm.protocol import ChatModelError, ChatReply, ModelQuota, ModelRejected, Usage
 from pytest_memeval.llm.rate import RateLimiter, estimate_tokens
 from pytest_memeval.llm.redaction import redact_known
@@ -86,7 +86,7 @@ class OpenAIChatModel(_Client, SyncCompletion):
         manners: ServerManners | None = None,
     ) -> None:
         super().__init__(settings, policy=policy, limiter=limiter, breaker=breaker)
-        self.manners = manners or ServerManners()
+        self.manners = manners or ServerManners(patience_with(settings))
 
     @property
     def accepted(self) -> Accepted:
@@ -136,6 +136,7 @@ class OpenAIChatModel(_Client, SyncCompletion):
                 latency=attempts.latency,
             )
 
+        self._connection.open()  # which takes a while, and is no time in which the server could refuse anything
         async with self.manners.first_call(formatted=response_format is not None, capped=cap is not None):
             reply = await self._connection.call(
                 "chat", body, read, adapt=self.manners.adapt, input_tokens=estimate_tokens(messages)

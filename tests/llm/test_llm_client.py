@@ -13,6 +13,7 @@ import chat_server as fake
 import pytest
 from chat_server import Answer, ChatServer
 
+from pytest_memeval.llm.learnt import ServerManners
 from pytest_memeval.llm.openai_client import OpenAIChatModel
 from pytest_memeval.llm.protocol import (
     ChatModel,
@@ -479,7 +480,8 @@ def test_retries_count_against_the_rate_limit(chat_server: ChatServer) -> None:
 def test_calls_that_start_together_learn_from_one_rejection(chat_server: ChatServer) -> None:
     chat_server.rejects = {"max_tokens", "temperature", "json_schema"}
     chat_server.latency = 0.02
-    model = OpenAIChatModel(ModelSettings(model="m", base_url=chat_server.base_url))
+    settings = ModelSettings(model="m", base_url=chat_server.base_url)
+    model = OpenAIChatModel(settings, manners=ServerManners(patience=30.0))
 
     async def ask_all() -> list[ChatReply]:
         asked = (
@@ -497,12 +499,7 @@ def test_calls_that_start_together_learn_from_one_rejection(chat_server: ChatSer
     assert chat_server.most_in_flight == 7
 
 
-def test_a_first_call_that_hangs_holds_the_others_up_for_a_while_only(
-    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pytest_memeval.llm import learnt
-
-    monkeypatch.setattr(learnt._FirstCall, "patience", 0.1)
+def test_a_first_call_that_hangs_holds_the_others_up_for_a_while_only(chat_server: ChatServer) -> None:
     chat_server.then(fake.hang())
     model = OpenAIChatModel(ModelSettings(model="m", base_url=chat_server.base_url))
 
