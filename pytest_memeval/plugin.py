@@ -41,7 +41,8 @@ CHOSEN_DIST = pytest.StashKey[str]()
 RESUME_FROM = pytest.StashKey["StoredRun"]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    _leave_as_they_are(pluginmanager)
     group = parser.getgroup("memeval", "evaluation of LLM memory systems (pytest-memeval)")
     for option in OPTIONS:
         if option.flag:
@@ -56,6 +57,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         if option.ini:
             kind: Any = {"flag": "bool", "list": "linelist"}.get(option.kind, "string")
             parser.addini(option.dest, help=option.help, type=kind, default=option.ini_default)
+
+
+def _leave_as_they_are(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Have pytest import this package's modules as any other's.
+
+    It rewrites the asserts of a plugin's whole distribution: compiling the modules of a run anew takes over a second,
+    once in each environment, and at every start in one that cannot be written to. No assert here is a test's.
+    """
+    hook: Any = pluginmanager.rewrite_hook
+    marked, known = getattr(hook, "_must_rewrite", None), getattr(hook, "_marked_for_rewrite_cache", None)
+    if isinstance(marked, set) and isinstance(known, dict):
+        marked.discard(__name__.partition(".")[0])
+        known.clear()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -283,3 +283,23 @@ def test_f28_cases_share_nothing(project: Project, mode: tuple[str, ...], monkey
     assert len(folders) == 8
     assert not any(os.path.exists(folder) for folder in folders)
     assert not list(scratch.glob("memeval-*"))
+
+
+def test_pytest_does_not_compile_the_plugin_anew(project: Project) -> None:
+    """It rewrites the asserts of a plugin's modules: seconds, at each start where it cannot keep what it made."""
+    project.cases(good_cases(1))
+    add_to_conftest(
+        project,
+        "\n\ndef pytest_sessionfinish(session):\n"
+        "    import sys\n"
+        "    hook = session.config.pluginmanager.rewrite_hook\n"
+        "    own = [name for name in sys.modules if name.partition('.')[0] == 'pytest_memeval']\n"
+        # What is loaded before the plugin's first hook is called has been seen to already.
+        "    first = {'pytest_memeval', 'pytest_memeval.plugin', 'pytest_memeval.options'}\n"
+        "    print()\n"
+        "    print(len(own) > 50, {name for name in own if sys.modules[name].__loader__ is hook} - first)\n"
+        "    print(sys.modules['conftest'].__loader__ is hook)\n",
+    )
+    lines = project.run("-s", fresh=True).stdout.lines
+    assert "True set()" in lines
+    assert "True" in lines  # a project's own modules are as they ever were
