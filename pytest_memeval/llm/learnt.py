@@ -13,7 +13,6 @@ from pytest_memeval.llm.faults import Fault, rejected_parameter
 from pytest_memeval.llm.settings import ModelSettings
 from pytest_memeval.llm.wire import Accepted
 
-
 #: Seconds that other calls leave the first one to be refused: a server looks at parameters before it answers, so a
 #: refusal takes a round trip, and an answer may take many seconds.
 PATIENCE = 0.5
