@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_memeval.case_counts import (
+    BUILT_ON,
     PRODUCTS,
     count_metric_errors,
     count_section,
@@ -60,7 +61,7 @@ class _Gathered:
         self.unmeasured[name] = self.unmeasured.get(name, 0) + 1
 
 
-def aggregate_sections(records: Sequence[CaseResult]) -> dict[str, dict[str, Any] | None]:
+def aggregate_sections(records: Sequence[CaseResult], *, resample: bool = True) -> dict[str, dict[str, Any] | None]:
     """Every section's figures over ``records``.
 
     The five distillation sections are always there; the open ones (``qa``, ``rag`` …) are ``None`` where no record has
@@ -68,11 +69,14 @@ def aggregate_sections(records: Sequence[CaseResult]) -> dict[str, dict[str, Any
     ``intervals {flat name: [low, high] or None}`` with ``interval_reasons`` for the ``None`` ones;
     ``n {flat name: {units, cases, clusters}}``; ``counts`` of cases by what they were in the section, and
     ``stage_counts`` per stage; ``unmeasured {name: cases}`` left out because a figure was NaN or infinite.
+    ``resample=False`` leaves out the intervals that take a bootstrap.
     """
     ordered = one_per_case(records)
     present = {name for record in ordered for name in record.sections}
     sections: dict[str, dict[str, Any] | None] = {
-        section: None if section in OPEN_SECTIONS and section not in present else _aggregate(section, ordered, None)
+        section: None
+        if section in OPEN_SECTIONS and section not in present
+        else _aggregate(section, ordered, None, resample=resample)
         for section in SECTIONS
     }
     if "qa" in present:
@@ -84,10 +88,10 @@ def aggregate_sections(records: Sequence[CaseResult]) -> dict[str, dict[str, Any
     return sections
 
 
-def aggregate_metric(records: Sequence[CaseResult], path: MetricPath) -> dict[str, Any]:
+def aggregate_metric(records: Sequence[CaseResult], path: MetricPath, *, resample: bool = True) -> dict[str, Any]:
     """The section of ``path`` over the cases that meet its filters, with nothing computed but this metric."""
     ordered = [record for record in one_per_case(records) if matches(record, path.filters)]
-    return _aggregate(path.section, ordered, frozenset({path.name}))
+    return _aggregate(path.section, ordered, frozenset({path.name}), resample=resample)
 
 
 def flat_value(section: Mapping[str, Any] | None, path: MetricPath) -> float | None:
@@ -105,10 +109,12 @@ def whole(number: float) -> float:
     return int(number) if float(number).is_integer() and abs(number) < 2**53 else number
 
 
-def _aggregate(section: str, records: Sequence[CaseResult], only: frozenset[str] | None) -> dict[str, Any]:
+def _aggregate(
+    section: str, records: Sequence[CaseResult], only: frozenset[str] | None, *, resample: bool
+) -> dict[str, Any]:
     gathered = _gather(section, records, only)
     body = _SectionBody(section, blank=only is None)
-    bootstrap = ClusterBootstrap(gathered.clusters)
+    bootstrap = ClusterBootstrap(gathered.clusters, resample=resample)
     shown = {
         name: _ratio(section, name, gathered.ratios[name])
         for name in sorted(gathered.ratios, key=lambda name: _order(section, name))
@@ -139,19 +145,26 @@ def _gather(section: str, records: Sequence[CaseResult], only: frozenset[str] | 
     own_stages, stages = SECTION_STAGES.get(section, ()), _stages_of_metrics(section)
     products = _products(section, only)
     ingredients = {name for first, second, _ in products.values() for name in (first, second)}
+    # Thousands of cases have the same few names: what they stand for is found once.
+    bases: dict[str, str | None] = {}
+    built_on = {name.partition(".")[2] for name in BUILT_ON if name.startswith(f"{section}.")}
     for position, (record, figures) in enumerate(own):
         # A stage that the record does not speak of counts as scored: its figures are there.
         unscored = {stage for stage in own_stages if record.stages.get(stage, "scored") != "scored"}
         told = metric_statuses(record, section)
         for name, pair in figures.ratios.items():
-            if name.startswith("_") or (only is not None and name not in only):
+            if name not in bases:
+                wanted = not name.startswith("_") and (only is None or name in only)
+                bases[name] = _base_name(name) if wanted else None
+            base = bases[name]
+            if base is None:
                 continue
-            status = told.get(_base_name(name)) if told else None
+            status = told.get(base) if told else None
             if status is not None and status != "scored":
                 continue
-            if unscored and status is None and stages.get(_base_name(name)) in unscored:
+            if unscored and status is None and stages.get(base) in unscored:
                 continue
-            if is_cut_off(record, section, _base_name(name)):
+            if base in built_on and is_cut_off(record, section, base):
                 continue
             finite = _finite(pair)
             if finite is None:

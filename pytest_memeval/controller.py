@@ -49,6 +49,8 @@ class Controller:
         self._broken: dict[str, str] = {}
         #: Whether somebody, or pytest itself, stopped the run.
         self._interrupted = False
+        #: Whether it was somebody, who waits for the process to end.
+        self._by_hand = False
         #: Workers of this machine → process id, so that an interrupt can be handed on.
         self._local: dict[Any, int] = {}
         #: What could not be written → why: (key of the sentence, error).
@@ -254,10 +256,17 @@ class Controller:
 
     # -- the end -----------------------------------------------------------------------------------------------
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         # pytest announces its own stops (--maxfail, broken files) in the same way.
         self._interrupted = True
-        if excinfo.type is not KeyboardInterrupt or os.name == "nt":  # where a signal would kill without a word
+        self._by_hand = excinfo.type is KeyboardInterrupt
+        if self._by_hand and self._recorder is not None and not self.config.option.fulltrace:
+            # pytest shows the last place alone, and yet reads the sources of all: most of a second.
+            last = excinfo.traceback.filter(excinfo)[-1:]
+            if last:
+                excinfo.traceback = last
+        if not self._by_hand or os.name == "nt":  # where a signal would kill without a word
             return
         # An interrupt meant for this process alone, as IDEs and containers send it, would leave the workers at it.
         for pid in self._local.values():
@@ -284,6 +293,7 @@ class Controller:
                 selected=self._only_failed(),
                 notes=notes,
                 broken=self._broken.items(),
+                interrupted=self._by_hand,
             )
         except OSError as error:
             self._report_trouble(error)

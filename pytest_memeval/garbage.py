@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 #: From this many cases on it is worth the while.
 FREEZE_FROM = 1_000
@@ -18,6 +20,22 @@ def spare_collector(cases: int) -> None:
     if cases >= FREEZE_FROM:
         gc.unfreeze()
         gc.freeze()
+
+
+@contextmanager
+def undisturbed(cases: int) -> Iterator[None]:
+    """Let a large run make its report, all of which is kept, without a search for garbage in between, and keep the
+    report out of those that are to come: pytest makes ten of them at its own end."""
+    if cases < FREEZE_FROM or not gc.isenabled():
+        yield
+        return
+    spare_collector(cases)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        spare_collector(cases)
 
 
 def end_quickly() -> None:

@@ -136,11 +136,13 @@ def evaluate_gates(
     *,
     aggregates: Mapping[str, Mapping[str, Any]] | None = None,
     differences: Differences | None = None,
+    resample: bool = True,
 ) -> list[GateResult]:
     """Every gate of every scope, in the scopes' order and P0 first; none when gates are switched off.
 
     ``aggregates`` (scope path → what :func:`aggregate_sections` gives over its cases) saves computing them again.
     ``differences`` is where gates on a difference take theirs from; without it (no baseline) they do not apply.
+    ``resample=False`` leaves out the intervals that take a bootstrap.
     """
     if not run.gates_enabled:
         return []
@@ -157,8 +159,10 @@ def evaluate_gates(
         own = by_set.get(scope.path, [])
         sections = aggregates.get(scope.path) if aggregates is not None else None
         if sections is None:
-            sections = aggregate_sections(own)
-        evaluator = _Scope(run, scope, own, sections, elsewhere - set(sections_of(scope.kind)), differences)
+            sections = aggregate_sections(own, resample=resample)
+        evaluator = _Scope(
+            run, scope, own, sections, elsewhere - set(sections_of(scope.kind)), differences, resample=resample
+        )
         found = sorted((evaluator.evaluate(gate) for gate in gates), key=lambda result: result.level)
         results += map(_asked_in_vain, found) if nothing else found
     return results
@@ -197,7 +201,10 @@ class _Scope:
         sections: Mapping[str, Any],
         elsewhere: Collection[str] = (),
         differences: Differences | None = None,
+        *,
+        resample: bool = True,
     ) -> None:
+        self._resample = resample
         self._run, self._scope, self._records, self._sections = run, scope, records, sections
         self._differences = differences
         #: Sections that only files of other kinds in this run can have figures in.
@@ -208,7 +215,11 @@ class _Scope:
         if path.difference:
             return self._evaluate_difference(gate)
         records = [record for record in self._records if matches(record, path.filters)]
-        section = aggregate_metric(self._records, path) if path.filters else self._sections.get(path.section)
+        section = (
+            aggregate_metric(self._records, path, resample=self._resample)
+            if path.filters
+            else self._sections.get(path.section)
+        )
         value = flat_value(section, path)
         interval = ((section or {}).get("intervals") or {}).get(path.name)
         size = ((section or {}).get("n") or {}).get(path.name)

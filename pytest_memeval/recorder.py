@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pytest_memeval.variant_reports import VariantReports
 
 
+#: With so many results the end of an interrupted run leaves out what takes long.
+HURRIED_FROM = 1_000
+
+
 class PredictionsNotWritten(OSError):
     """The file of ``--memeval-save-predictions`` could not be written; the reports were."""
 
@@ -212,42 +216,66 @@ class Recorder:
         selected: bool = False,
         notes: Iterable[str] = (),
         broken: Iterable[tuple[str, str]] = (),
+        interrupted: bool = False,
     ) -> dict[str, Any] | None:
         """Evaluate, write every file and return the report; ``None`` where no case has a result and none was selected.
 
         ``aborted`` and ``selected`` say what :meth:`partial` cannot see by itself; ``broken`` are the case files that
-        could not be read, each with what is wrong.
+        could not be read, each with what is wrong. ``interrupted``: somebody waits for the process to end, so that with
+        many results what takes long is left out, and the report says so.
         """
         if not self.results and not self.selected:
             return None
-        from pytest_memeval.garbage import spare_collector
+        from pytest_memeval.garbage import undisturbed
+
+        self._close_journal()
+        # One of several variants is told by the run as a whole.
+        hurried = interrupted and (self.variant is not None or len(self.results) >= HURRIED_FROM)
+        if hurried and self.variant is None:
+            from pytest_memeval.report.messages import text
+
+            notes = (*notes, text("note.hurried", self.settings.lang, count=len(self.results)))
+        with undisturbed(len(self.results)):
+            if self.settings.variants:
+                from pytest_memeval.variant_reports import VariantReports
+
+                self.variants = VariantReports(self)
+                self.report = self.variants.finish(
+                    aborted=aborted, selected=selected, notes=notes, broken=broken, hurried=hurried
+                )
+            else:
+                self._report(aborted=aborted, selected=selected, notes=tuple(notes), broken=broken, hurried=hurried)
+        return self.report
+
+    def _report(
+        self,
+        *,
+        aborted: bool,
+        selected: bool,
+        notes: tuple[str, ...],
+        broken: Iterable[tuple[str, str]],
+        hurried: bool,
+    ) -> None:
+        """Make the report and write every file."""
         from pytest_memeval.report.build import build_report
         from pytest_memeval.report.calls import calls_of
         from pytest_memeval.report.write import write_reports
 
-        self._close_journal()
-        if self.settings.variants:
-            from pytest_memeval.variant_reports import VariantReports
-
-            self.variants = VariantReports(self)
-            self.report = self.variants.finish(aborted=aborted, selected=selected, notes=notes, broken=broken)
-            return self.report
         if any(meta.get("engine_ignored") for meta in self.metas):
             from pytest_memeval.report.messages import text
 
             where, name = self.settings.where("engine"), self.settings.engine
             self.remarks.append(text("terminal.engine_ignored", self.settings.lang, where=where, name=name))
         records = list(self.results.values())
-        spare_collector(len(records))
         sets = [self.sets[path] for path in sorted(self.sets)]
         run = replace(
-            self.run_info(partial=self.partial(aborted=aborted, selected=selected), notes=tuple(notes)),
+            self.run_info(partial=self.partial(aborted=aborted, selected=selected), notes=notes),
             broken_files=tuple(sorted(broken)),
-            shard=self._shard(chosen=selected, notes=tuple(notes)),
+            shard=self._shard(chosen=selected, notes=notes),
             variant=self.variant,
         )
-        self.report = build_report(run, sets, records, report_text=self.settings.report_text)
-        if self.baseline is not None:
+        self.report = build_report(run, sets, records, report_text=self.settings.report_text, resample=not hurried)
+        if self.baseline is not None and not hurried:
             self.report, self.comparison = self.baseline.apply(self.report, run, sets, records)
         if self.results:
             write_reports(
@@ -257,6 +285,7 @@ class Recorder:
                 self.settings.lang,
                 journal=self.journal_path if self._journal is not None else None,
                 appendix=self._appendix(),
+                brief=hurried,
             )
             if self.settings.save_contexts is not None:
                 from pytest_memeval.rag.contexts import save_contexts
@@ -264,7 +293,6 @@ class Recorder:
                 save_contexts(Path(self.settings.save_contexts), records)
             self.leave(self.target, records)
             self._remember()
-        return self.report
 
     def _close_journal(self) -> None:
         if self._journal is None:

@@ -18,6 +18,7 @@ from pytest_memeval.metrics.search import CUTOFFS
 from pytest_memeval.metrics.thresholds import Gate, Threshold, parse_gate
 from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.report.build import build_report
+from pytest_memeval.report.messages import text
 from pytest_memeval.report.reader import ReportError, records_of, run_of, sets_of
 from pytest_memeval.results import CaseError, CaseResult, RunInfo, StageStatus
 from pytest_memeval.scopes import set_info
@@ -81,6 +82,8 @@ def rescore_report(
             raise ReportError(f"The outputs of {record.node_id} cannot be read: {error}.") from None
     known = {(record.set, record.case_id) for record in records} | _not_run(run)
     added = sum((path, name) not in known for path, cases in by_id.items() for name in cases)
+    # What an interrupted run left out is made now.
+    outdated = {text("note.hurried", lang, count=len(records)) for lang in ("en", "zh")}
     run = replace(
         run,
         run_id=f"{run.run_id}-rescored",
@@ -89,7 +92,10 @@ def rescore_report(
         gates_enabled=run.gates_enabled or bool(change.gates),
         partial=run.partial or ("selected" if added else None),
         not_run=tuple((path, node) for path, node in run.not_run if path in case_sets),
-        notes=(*run.notes, *_notes(in_code=in_code, gone=gone, changed=changed, added=added)),
+        notes=(
+            *(note for note in run.notes if note not in outdated),
+            *_notes(in_code=in_code, gone=gone, changed=changed, added=added),
+        ),
     )
     infos = [
         set_info(case_sets[stored.path], stored.path, change.ini_gates)
@@ -104,13 +110,13 @@ def _not_run(run: RunInfo) -> set[tuple[str, str]]:
 
 
 def _stored_gates(run: RunInfo) -> list[Gate]:
-    return [parse_gate(text, origin) for text, origin in run.gates]
+    return [parse_gate(gate, origin) for gate, origin in run.gates]
 
 
 def _gates(run: RunInfo, gates: Sequence[Gate]) -> tuple[tuple[str, str], ...]:
     """The command line's gates: the new ones, and those of the run on other metrics."""
     replaced = {str(gate.path) for gate in gates}
-    kept = [(text, origin) for text, origin in run.gates if str(parse_gate(text, origin).path) not in replaced]
+    kept = [(gate, origin) for gate, origin in run.gates if str(parse_gate(gate, origin).path) not in replaced]
     return (*kept, *((str(gate), "command line") for gate in gates))
 
 

@@ -45,21 +45,29 @@ class VariantReports:
         return self._recorder.settings.variant_names[-1]
 
     def finish(
-        self, *, aborted: bool, selected: bool, notes: Iterable[str], broken: Iterable[tuple[str, str]]
+        self,
+        *,
+        aborted: bool,
+        selected: bool,
+        notes: Iterable[str],
+        broken: Iterable[tuple[str, str]],
+        hurried: bool = False,
     ) -> dict[str, Any] | None:
-        """Write everything; the candidate's report, ``None`` where none of its cases was selected."""
+        """Write everything; the candidate's report, ``None`` where none of its cases was selected. ``hurried`` leaves
+        out what takes long."""
         recorder = self._recorder
         notes, broken = tuple(notes), tuple(broken)
         for variant in recorder.settings.variants:
             own = self._recorder_of(variant)
-            report = own.finish(aborted=aborted, selected=selected, notes=notes, broken=broken)
+            report = own.finish(aborted=aborted, selected=selected, notes=notes, broken=broken, interrupted=hurried)
             recorder.remarks += own.remarks
             if variant.name == self.candidate:
                 recorder.comparison = own.comparison
             if report is not None:
                 self.reports[variant.name] = report
         if recorder.results:
-            self._compare()
+            if not hurried:
+                self._compare()
             if recorder.journal_path.exists() and recorder.journal_path.name != JOURNAL_NAME:
                 os.replace(recorder.journal_path, recorder.target / JOURNAL_NAME)
             written = [name for name in self.reports if (recorder.target / name / "report.md").exists()]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_memeval.garbage import FREEZE_FROM, spare_collector
+from pytest_memeval.garbage import FREEZE_FROM, spare_collector, undisturbed
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +71,25 @@ def test_a_process_that_is_to_end_quickly_searches_for_no_garbage(call: str, sai
     script = ENDING.format(call=call)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:-1] == said
+
+
+def test_a_large_run_makes_its_report_undisturbed() -> None:
+    with undisturbed(FREEZE_FROM):
+        assert not gc.isenabled()
+        with undisturbed(FREEZE_FROM):  # each of several variants makes one of its own
+            report: list[list[int]] = [[] for _ in range(5_000)]
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert not any(one is report for one in gc.get_objects())
+
+
+def test_a_report_that_fails_leaves_the_collector_at_work() -> None:
+    with pytest.raises(OSError, match="full"), undisturbed(FREEZE_FROM):
+        raise OSError("full")
+    assert gc.isenabled()
+
+
+def test_a_small_report_is_made_like_anything_else() -> None:
+    with undisturbed(FREEZE_FROM - 1):
+        assert gc.isenabled()
+    assert gc.get_freeze_count() == 0

@@ -34,6 +34,7 @@ LARGEST = 1e100
 NO_DENOMINATOR = "nothing to measure"
 TOO_FEW = f"fewer than {MIN_CLUSTERS} clusters"
 NO_VARIATION = "no variation between clusters"
+LEFT_OUT = "left out: the run was interrupted"
 NOT_FINITE = "the numbers are too far apart for an interval"
 
 Interval = tuple[float, float]
@@ -183,10 +184,13 @@ class ClusterBootstrap:
 
     ``clusters`` names each case's cluster. All metrics asked for in one call share their resamples: each resample draws
     as many clusters as there are, with replacement, from the clusters in order of their names. The same input gives the
-    same intervals whatever order the cases come in. ValueError for less than one resample.
+    same intervals whatever order the cases come in. ``resample=False`` leaves out every interval that needs resamples,
+    for whoever cannot wait. ValueError for less than one resample.
     """
 
-    def __init__(self, clusters: Sequence[str], *, seed: int = 0, resamples: int = RESAMPLES) -> None:
+    def __init__(
+        self, clusters: Sequence[str], *, seed: int = 0, resamples: int = RESAMPLES, resample: bool = True
+    ) -> None:
         if resamples < 1:
             raise ValueError(f"at least one resample is needed, not {resamples}")
         positions: dict[str, list[int]] = {}
@@ -196,6 +200,7 @@ class ClusterBootstrap:
         self._cases = len(clusters)
         self.seed = seed
         self.resamples = resamples
+        self.resample = resample
 
     def __len__(self) -> int:
         return len(self._members)
@@ -232,6 +237,9 @@ class ClusterBootstrap:
                 intervals[name] = t_interval(one.value, one.residuals, one.clusters)
             else:
                 waiting.append(name)
+        if not self.resample:
+            estimates = {name: one.estimate(intervals[name]) for name, one in sums.items()}
+            return {**estimates, **{name: replace(estimates[name], reason=LEFT_OUT) for name in waiting}}
         columns = [sums[name].columns for name in waiting]
         intervals.update(zip(waiting, self.percentiles(columns, lambda quotients: quotients[0]), strict=True))
         return {name: one.estimate(intervals[name]) for name, one in sums.items()}
@@ -245,10 +253,13 @@ class ClusterBootstrap:
         value = None if one.value is None or two.value is None else one.value * two.value
         clusters = min(one.clusters, two.clusters)
         interval: Interval | None = None
+        left_out = False
         if one.value is not None and two.value is not None and value is not None and clusters >= MIN_CLUSTERS:
             residuals = [two.value * a + one.value * b for a, b in zip(one.residuals, two.residuals, strict=True)]
-            interval = self.combined(one, two, value, residuals, clusters, lambda a, b: a * b)
-        return make_estimate(
+            left_out = not self.resample and clusters >= BOOTSTRAP_FROM and any(residuals)
+            if not left_out:
+                interval = self.combined(one, two, value, residuals, clusters, lambda a, b: a * b)
+        estimate = make_estimate(
             value,
             interval,
             low=low,
@@ -258,6 +269,7 @@ class ClusterBootstrap:
             clusters=clusters,
             unmeasured=unmeasured,
         )
+        return replace(estimate, reason=LEFT_OUT) if left_out else estimate
 
     def combined(
         self,

@@ -29,27 +29,33 @@ _LATER: tuple[str, ...] = ("rrf", "baseline")
 
 
 def build_report(
-    run: RunInfo, sets: Sequence[SetInfo], records: Iterable[CaseResult], *, report_text: str = "full"
+    run: RunInfo,
+    sets: Sequence[SetInfo],
+    records: Iterable[CaseResult],
+    *,
+    report_text: str = "full",
+    resample: bool = True,
 ) -> dict[str, Any]:
     """The whole report of a run.
 
     One record a node id counts (the last given), and their order plays no part. ``report_text`` (``full``, ``hash``,
-    ``none``) says what becomes of the texts in ``per_case``.
+    ``none``) says what becomes of the texts in ``per_case``. ``resample=False`` leaves out the intervals that take a
+    bootstrap, for a run whose end cannot wait.
     """
     ordered = one_per_case(records)
     by_set: dict[str, list[CaseResult]] = {scope.path: [] for scope in sets}
     for record in ordered:
         by_set.setdefault(record.set, []).append(record)
-    sections = aggregate_sections(ordered)
+    sections = aggregate_sections(ordered, resample=resample)
     # With one file its figures are the run's: computing them twice would double the time of the largest runs.
     scoped = {
-        path: sections if len(own) == len(ordered) and ordered else aggregate_sections(own)
+        path: sections if len(own) == len(ordered) and ordered else aggregate_sections(own, resample=resample)
         for path, own in by_set.items()
     }
     _add_search(sections, ordered)
     for path, figures in scoped.items():
         _add_search(figures, by_set[path])
-    gates = evaluate_gates(run, sets, ordered, aggregates=scoped)
+    gates = evaluate_gates(run, sets, ordered, aggregates=scoped, resample=resample)
     case_sets = _case_sets(run, sets, by_set, scoped, gates)
     worst = p0_status(gates)
     per_case = [apply_text_policy(case_entry(record), report_text) for record in ordered]

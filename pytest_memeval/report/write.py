@@ -21,6 +21,8 @@ from pytest_memeval.report.reader import JOURNAL_NAME, REPORT_NAME
 #: Where runs go without an output option, relative to the current folder.
 MEMEVAL_FOLDER = ".memeval"
 LATEST_NAME = "latest"
+#: What a run that has to end at once does not write: the calls are in its journal, the table's figures in its report.
+DISPENSABLE: tuple[str, ...] = (CALLS_NAME, "per_case.csv")
 
 
 def new_run_id(now: datetime | None = None) -> str:
@@ -96,12 +98,14 @@ def write_reports(
     *,
     journal: Path | None = None,
     appendix: Sequence[str] = (),
+    brief: bool = False,
 ) -> list[Path]:
     """Write a run's files into ``folder`` and return their paths.
 
     Everything is first written beside its place and then moved there, ``report.json`` last, so that an older run's
     files stay until this one is complete and no reader ever sees half a file. ``journal`` is this run's journal if it
     was kept under another name: it takes its place with the rest. ``appendix``: lines that end the Markdown report.
+    ``brief`` leaves out the files that take longest, an older run's with them; all of their content is in the others.
     Raises OSError where the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -114,6 +118,9 @@ def write_reports(
         **{name: partial(_write_text, chunks=chunks) for name, chunks in prediction_files(report).items()},
         REPORT_NAME: lambda file: _write_text(file, report_chunks(report)),
     }
+    left_out = [folder / name for name in DISPENSABLE if brief]
+    for file in left_out:
+        del makers[file.name]
     written: list[tuple[Path, Path]] = []
     try:
         for name, make in makers.items():
@@ -122,6 +129,8 @@ def write_reports(
             written.insert(0, (journal, folder / JOURNAL_NAME))
         for temporary, target in written:
             os.replace(temporary, target)
+        for file in left_out:
+            file.unlink(missing_ok=True)
     finally:
         for temporary, _ in written:
             if temporary != journal:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import random
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pytest_memeval.metrics import stats
 from pytest_memeval.metrics.distributions import t_quantile, wilson
 from pytest_memeval.metrics.stats import (
     BOOTSTRAP_FROM,
@@ -330,3 +332,35 @@ class TestProducts:
         flat = Ratio([1] * 12, [2] * 12)
         assert product_estimate(flat, flat, names(12)).reason == NO_VARIATION
         assert product_estimate(flat, flat, names(12)).value == 0.25
+
+
+def test_without_resamples_only_the_intervals_that_need_them_are_left_out(monkeypatch):
+    def refused(*given):
+        raise AssertionError("a resample was drawn")
+
+    monkeypatch.setattr(stats, "resampled_sums", refused)
+    names = [f"c{number:02}" for number in range(40)]
+    spread = stats.Ratio([number % 3 for number in range(40)], [3] * 40)
+    few = stats.Ratio([number % 3 for number in range(10)] + [0] * 30, [3] * 10 + [0] * 30)
+    plain = stats.Ratio([number % 2 for number in range(40)], [1] * 40, proportion=True)
+    level = stats.Ratio([1] * 40, [1] * 40)
+    bootstrap = stats.ClusterBootstrap(names, resample=False)
+    found = bootstrap.estimates({"spread": spread, "few": few, "plain": plain, "level": level})
+    assert list(found) == ["spread", "few", "plain", "level"]
+    assert (found["spread"].low, found["spread"].reason) == (None, stats.LEFT_OUT)
+    assert found["few"].low is not None
+    assert found["plain"].low is not None
+    assert found["level"].reason == stats.NO_VARIATION
+    assert bootstrap.product(spread, level).reason == stats.LEFT_OUT
+    assert bootstrap.product(level, level).reason == stats.NO_VARIATION
+    assert bootstrap.product(few, level).low is not None
+
+
+def test_values_and_sizes_do_not_depend_on_resamples():
+    names = [f"c{number:02}" for number in range(40)]
+    spread = stats.Ratio([number % 3 for number in range(40)], [3] * 40)
+    with_, without = (
+        stats.ClusterBootstrap(names, resample=resample).estimates({"": spread})[""] for resample in (True, False)
+    )
+    assert with_.low is not None
+    assert dataclasses.replace(with_, low=None, high=None, reason=stats.LEFT_OUT) == without

@@ -290,3 +290,73 @@ def test_an_interrupt_ends_the_run_at_once_and_keeps_what_there_is(
     assert ended(int(marker.name.partition("-")[2]), within=5)
     assert not list(scratch.glob("memeval-*"))
     print(f"ended after {taken:.2f} s")
+
+
+INTERRUPTING = """
+
+import os
+import signal
+import time
+
+from pytest_memeval import recorder
+
+recorder.HURRIED_FROM = {many}
+
+
+def pytest_runtest_setup(item):
+    if item.name == "last":
+        os.kill(os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid(), signal.SIGINT)
+        time.sleep(30)
+"""
+
+
+def _interrupt_last(project: Project, *mode: str, many: int) -> pytest.RunResult:
+    """A run of 80 cases with various figures that is interrupted when it comes to the last."""
+    cases = [
+        case(f"c{n:02}", "identity: x", truth=[("identity", "x"), ("family", f"y{n % 3}")][: 1 + n % 2])
+        for n in range(79)
+    ]
+    project.cases([*cases, case("last", "identity: x")])
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(INTERRUPTING.format(many=many))
+    (project.path / "out").mkdir()
+    result = project.run(*mode, fresh=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+    # One line that says where, as pytest has it.
+    result.stdout.fnmatch_lines(["*!!! KeyboardInterrupt !!!*", "*.py:*: KeyboardInterrupt"])
+    return result
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@MODES
+def test_an_interrupted_run_with_many_results_leaves_out_what_takes_long(
+    project: Project, mode: tuple[str, ...]
+) -> None:
+    _interrupt_last(project, *mode, many=5)
+    report = project.report()
+    assert any("rescore" in note and str(len(report["per_case"])) in note for note in report["notes"])
+    assert report["l1"]["dimension_micro_f1"] is not None
+    assert report["l1"]["intervals"]["dimension_micro_f1"] is None
+    assert "interrupted" in report["l1"]["interval_reasons"]["dimension_micro_f1"]
+    assert {path.name for path in (project.path / "out").iterdir()} == {"report.json", "report.md", "journal.jsonl"}
+    assert len(project.journal()) == len(report["per_case"])
+    if mode:
+        return
+    # What was left out can be had afterwards.
+    done = project.pytester.run(sys.executable, "-m", "pytest_memeval", "rescore", "out", "--output", "again")
+    assert done.ret in (0, 1), done.stdout.str() + done.stderr.str()
+    again = project.report("again")
+    assert again["l1"]["dimension_micro_f1"] == report["l1"]["dimension_micro_f1"]
+    assert again["l1"]["intervals"]["dimension_micro_f1"] is not None
+    assert not any("rescore" in note for note in again["notes"])
+    assert (project.path / "again" / "per_case.csv").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+def test_an_interrupted_run_with_few_results_is_reported_in_full(project: Project) -> None:
+    _interrupt_last(project, many=80)
+    report = project.report()
+    assert report["l1"]["intervals"]["dimension_micro_f1"] is not None
+    assert not any("rescore" in note for note in report["notes"])
+    assert (project.path / "out" / "per_case.csv").exists()

@@ -226,3 +226,22 @@ def test_f02_a_figure_that_is_not_finite_is_null_in_the_report():
     assert report["per_case"][0]["l1"]["ratios"]["memory_recall"] == [None, 1]
     assert report["gates"][0]["status"] == "unmeasured"
     assert report["summary"]["passed_p0"] is False
+
+
+def test_a_report_that_cannot_wait_draws_no_resample(monkeypatch):
+    def refused(*given):
+        raise AssertionError("a resample was drawn")
+
+    monkeypatch.setattr("pytest_memeval.metrics.stats.resampled_sums", refused)
+    pairs = [(number % 3, 3) for number in range(60)]
+    records = [
+        case(f"c{number}", {"l1": ratio_record(memory_recall=pair)}, source="real" if number % 2 else "synthetic")
+        for number, pair in enumerate(pairs)
+    ]
+    gates = (("P0 l1.memory_recall >= 0.2", "file"), ("P0 l1.memory_recall{source=real} >= 0.2", "file"))
+    built = build_report(run_info(), [set_info(gates=gates)], records, resample=False)
+    validate(built)
+    assert built["l1"]["memory_recall"] == pytest.approx(1 / 3)
+    assert built["l1"]["intervals"]["memory_recall"] is None
+    assert "interrupted" in built["l1"]["interval_reasons"]["memory_recall"]
+    assert [gate["value"] is None for gate in built["gates"]] == [False, False]

@@ -125,3 +125,10 @@ def test_other_files_of_lines_are_written_whole(tmp_path):
         write_lines(target, (f"{1 / number}\n" for number in (1, 0)))
     assert target.read_bytes() == "a\n中\n".encode()
     assert [path.name for path in target.parent.iterdir()] == ["rows.jsonl"]
+
+
+def test_a_brief_set_of_files_leaves_no_older_runs_others(tmp_path):
+    write_reports(tmp_path, report(), calls_of(RECORDS))
+    written = write_reports(tmp_path, report(), calls_of(RECORDS), brief=True)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in written} == {"report.json", "report.md"}
+    assert load_report(tmp_path)["counts"]["scored"] == len(RECORDS)

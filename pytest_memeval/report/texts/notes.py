@@ -17,6 +17,13 @@ NOTE_TEXTS: Mapping[str, tuple[str, str]] = {
         "The run was cut short; its P0 gates are unmeasured.",
         "运行提前中止，P0 门禁均为未测得。",
     ),
+    "hurried": (
+        "Interrupted with {count} results: so that the process ended at once, bootstrap intervals, per_case.csv,"
+        " calls.jsonl.gz and comparisons were left out. `memeval rescore` makes the first two; the calls are in"
+        " journal.jsonl.",
+        "中断时已有 {count} 个结果：为使进程立即结束，未计算自助法区间和对比，也未写出 per_case.csv 与 calls.jsonl.gz。"
+        "前两者可用 `memeval rescore` 补出；调用记录在 journal.jsonl 中。",
+    ),
     "not_run": ("{count} selected case(s) left no result.", "有 {count} 个所选用例没有留下结果。"),
     "broken_file": (
         "{path} could not be read, so none of its cases was run ({problem}).",
