@@ -203,6 +203,7 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.metrics.search import compute_search as compute_search
     from pytest_memeval.metrics.text.pairs import ALL_METRICS as ALL_METRICS
     from pytest_memeval.metrics.text.pairs import LIGHT_METRICS as LIGHT_METRICS
+    from pytest_memeval.options import SettingsError as SettingsError
     from pytest_memeval.outputs import Outputs as Outputs
     from pytest_memeval.qa.agent import BaseAgent as BaseAgent
     from pytest_memeval.qa.agent import BaseLLMClient as BaseLLMClient
@@ -213,7 +214,6 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.results import StageResult as StageResult
     from pytest_memeval.run_report import RunReport as RunReport
     from pytest_memeval.search.params import SearchParams as SearchParams
-    from pytest_memeval.settings import SettingsError as SettingsError
     from pytest_memeval.tuning.analysis import TuningResult as TuningResult
     from pytest_memeval.tuning.grid import GridSearch as GridSearch
     from pytest_memeval.values import Block as Block

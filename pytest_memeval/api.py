@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.documents.problems import DocumentError, did_you_mean
-from pytest_memeval.options import OPTIONS, Option
+from pytest_memeval.options import OPTIONS, Option, SettingsError
 from pytest_memeval.run_report import RunReport
-from pytest_memeval.settings import Settings, SettingsError, read_settings
+from pytest_memeval.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from pytest_memeval.api_work import Values, Work
@@ -140,7 +140,10 @@ def _check(settings: Settings, harness: Harness, given: Mapping[str, Any]) -> No
     harness.run_settings  # noqa: B018  # made for its checks
     if "memeval_llm" not in given:
         settings.check_models()
-    settings.check_questions()
+    if settings.sets_questions:
+        from pytest_memeval.qa.setup import check_settings
+
+        check_settings(settings)
     settings.gates_from("command line")
     settings.load_templates(harness.registry)
     settings.check_keys(harness.registry)

@@ -18,9 +18,9 @@ from pytest_memeval.cases.models import CaseSet, EvalCase
 from pytest_memeval.engine.protocol import can_overlap
 from pytest_memeval.harness import Harness
 from pytest_memeval.kinds import Kind, KindCase, KindSet, untouched
+from pytest_memeval.options import SettingsError
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.runner import CaseRun
-from pytest_memeval.settings import SettingsError
 from pytest_memeval.stages import why_no_stage
 
 if TYPE_CHECKING:

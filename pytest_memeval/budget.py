@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.plugin import harness_of
+from pytest_memeval.session import harness_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

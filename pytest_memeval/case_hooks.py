@@ -22,12 +22,12 @@ from pytest_memeval.kind_items import KindFile, KindItem, each_variant, kind_fig
 from pytest_memeval.kinds import KindSet
 from pytest_memeval.node_cases import StageFailure, fixture_case, setup_of
 from pytest_memeval.node_keys import PREFETCHER, PROXY_LINE, RUN, SAID
-from pytest_memeval.plugin import HANDED, settings_of
 from pytest_memeval.report.json_report import dumps
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resuming import RESUMPTION
 from pytest_memeval.runner import CaseRun
 from pytest_memeval.scopes import set_info
+from pytest_memeval.session import HANDED, settings_of
 from pytest_memeval.sharding import SELECTED
 
 

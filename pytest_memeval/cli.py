@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_memeval import __version__
+from pytest_memeval.cli_support import configured, refuse_foreign, say
 
 #: Formats that have a JSON Schema.
 SCHEMAS = (
@@ -32,24 +33,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     unknown = _unknown_command(parser, words)
     if unknown is not None:
-        _say(unknown, sys.stderr)
+        say(unknown, sys.stderr)
         return 2
     arguments = parser.parse_args(words)
     command: Callable[[argparse.Namespace], int] = arguments.command
     from pytest_memeval.assets.prompts import PromptError
     from pytest_memeval.documents.problems import DocumentError
+    from pytest_memeval.options import SettingsError
     from pytest_memeval.report.reader import ReportError
-    from pytest_memeval.settings import SettingsError
 
     try:
         return command(arguments)
     except (DocumentError, ReportError, SettingsError, PromptError) as error:
-        _say(str(error), sys.stderr)
+        say(str(error), sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of a pipe went away
         return 1
     except OSError as error:
-        _say(f"{error.filename or 'memeval'}: {error.strerror or error}", sys.stderr)
+        say(f"{error.filename or 'memeval'}: {error.strerror or error}", sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -128,13 +129,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(text: str, stream: Any = None) -> None:
-    from pytest_memeval.report.console import console_text
-
-    stream = stream or sys.stdout
-    print(console_text(text, getattr(stream, "encoding", None)), file=stream)
-
-
 def _validate(arguments: argparse.Namespace) -> int:
     from pytest_memeval.assets.prompts import load_prompts
     from pytest_memeval.assets.registry import load_registry
@@ -146,9 +140,9 @@ def _validate(arguments: argparse.Namespace) -> int:
     from pytest_memeval.kinds import kind_of
 
     files = _case_files(arguments.files)
-    registry = load_registry(arguments.registry or _configured("memeval_registry"))
-    templates = load_templates(arguments.templates or _configured("memeval_templates"), registry)
-    if (prompts := _configured("memeval_prompts")) is not None:
+    registry = load_registry(arguments.registry or configured("memeval_registry"))
+    templates = load_templates(arguments.templates or configured("memeval_templates"), registry)
+    if (prompts := configured("memeval_prompts")) is not None:
         load_prompts(prompts)
     found = 0
     for path in files:
@@ -164,29 +158,21 @@ def _validate(arguments: argparse.Namespace) -> int:
             except DocumentError as error:
                 problems.extend(error.problems)
         for problem in problems:
-            _say(str(problem))
+            say(str(problem))
         for warning in case_set.warnings:
-            _say(f"{warning} (warning)")
+            say(f"{warning} (warning)")
         warned = len(case_set.warnings) + say_review(case_set, all_hints=arguments.hints, stats=arguments.stats)
         found += len(problems) + (warned if arguments.strict else 0)
         cases = "1 case" if len(case_set.cases) == 1 else f"{len(case_set.cases)} cases"
         words = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        _say(f"{path}: {cases}, {words}")
+        say(f"{path}: {cases}, {words}")
     return 1 if found else 0
-
-
-def _configured(name: str) -> Path | None:
-    """The path that the project's pytest configuration gives for a name."""
-    from pytest_memeval.ini import ini_value
-
-    found = ini_value(name, Path.cwd())
-    return found[1] / found[0] if found is not None and found[0] else None
 
 
 def _case_files(paths: Sequence[Path]) -> list[Path]:
     """The files named, and the case files in the folders named. Raises SettingsError for a path that leads to none."""
     from pytest_memeval.cases.loader import looks_like_case_file
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     found: list[Path] = []
     for path in paths:
@@ -279,25 +265,14 @@ def _say_files(files: dict[str, Path], *, chosen: bool) -> None:
         here = Path.cwd() / name
         if here.is_file() and here.samefile(file):
             continue
-        _say(f"labels are read from {file}", sys.stderr)
+        say(f"labels are read from {file}", sys.stderr)
         if here.is_file() and not chosen:
-            _say(f"warning: this folder holds another {name}, which is not used; --root . uses it", sys.stderr)
-
-
-def refuse_foreign(folder: Path) -> None:
-    """Raise ReportError where reports in ``folder`` would replace a file that no run wrote."""
-    from pytest_memeval.report.reader import ReportError
-    from pytest_memeval.report.write import foreign_file
-
-    foreign = foreign_file(folder)
-    if foreign is not None:
-        raise ReportError(
-            f"--output: {foreign} is no file of an earlier run and would be replaced; move it, or name another folder."
-        )
+            say(f"warning: this folder holds another {name}, which is not used; --root . uses it", sys.stderr)
 
 
 def _gates(texts: Sequence[str]) -> Any:
-    from pytest_memeval.settings import SettingsError, parse_gate_options
+    from pytest_memeval.options import SettingsError
+    from pytest_memeval.settings import parse_gate_options
 
     try:
         return parse_gate_options(texts, "command line")
@@ -307,8 +282,8 @@ def _gates(texts: Sequence[str]) -> Any:
 
 def _scoring(arguments: argparse.Namespace, report: dict[str, Any], options: dict[str, Any]) -> Any:
     from pytest_memeval.metrics.matching import build_matcher
+    from pytest_memeval.options import SettingsError
     from pytest_memeval.scoring import ScoringOptions
-    from pytest_memeval.settings import SettingsError
 
     name = arguments.matcher or options.get("matcher", "indel")
     threshold = arguments.match_threshold
@@ -350,15 +325,15 @@ def _init(arguments: argparse.Namespace) -> int:
 
         folder = arguments.folder or Path("prompts")
         copy_prompts(folder)
-        _say(f"Prompts are in {folder}; use them with memeval_prompts = {folder.as_posix()}")
+        say(f"Prompts are in {folder}; use them with memeval_prompts = {folder.as_posix()}")
         return 0
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
     from pytest_memeval.starter import start
 
     folder = arguments.folder or Path()
     if not folder.is_dir():
         raise SettingsError(f"{folder}: no such folder")
     for step in start(folder):
-        _say(f"{step.verb:<6} {step.file}" + (f": {step.text}" if step.text else ""))
-    _say("Run pytest cases/ now. Then put your own memory system into the engine, and your own cases beside the first.")
+        say(f"{step.verb:<6} {step.file}" + (f": {step.text}" if step.text else ""))
+    say("Run pytest cases/ now. Then put your own memory system into the engine, and your own cases beside the first.")
     return 0

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.cli_support import configured, say
+
 if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptStore
     from pytest_memeval.compare.bisect import BisectResult, Step
@@ -44,24 +46,24 @@ def _bisect(arguments: argparse.Namespace) -> int:
     path, lower = _metric(arguments.metric)
     if not 0 < arguments.alpha < 1:
         _refuse(f"--alpha: {arguments.alpha} is not between 0 and 1")
-    folder = arguments.prompts or _configured("memeval_prompts")
+    folder = arguments.prompts or configured("memeval_prompts")
     store = load_prompts(folder)
     versions = version_range(store, arguments.good, arguments.bad, arguments.stage)
     runner = _Runner(arguments, store, folder)
     lang = arguments.lang
-    _say(_text("bisect.versions", lang, versions=", ".join(versions), metric=str(path)))
+    say(_text("bisect.versions", lang, versions=", ".join(versions), metric=str(path)))
     result = bisect(
         versions,
         runner.report,
         path,
         lower_is_better=lower,
         alpha=arguments.alpha,
-        on_step=lambda step: _say(step_text(step, lang)),
+        on_step=lambda step: say(step_text(step, lang)),
     )
     for line in result_lines(result, arguments.runs, lang):
-        _say(line)
+        say(line)
     if not runner.asked:
-        _say(_text("bisect.no_prompts", lang))
+        say(_text("bisect.no_prompts", lang))
     return 0 if result.outcome == "found" else 1
 
 
@@ -127,9 +129,9 @@ class _Runner:
             except ReportError:
                 old = None
             if old is not None and self._same_arguments(folder) and is_usable(old, hashes):
-                _say(_text("bisect.reused", lang, version=version, folder=str(folder)))
+                say(_text("bisect.reused", lang, version=version, folder=str(folder)))
                 return old
-        _say(_text("bisect.runs", lang, version=version, folder=str(folder)))
+        say(_text("bisect.runs", lang, version=version, folder=str(folder)))
         command = [sys.executable, "-m", "pytest", "-q", *self._words, "--memeval-prompt-version", spec]
         done = subprocess.run(
             [*command, "--memeval-output", str(folder), "--memeval-no-gate"],
@@ -210,19 +212,6 @@ def _text(key: str, lang: str, **values: Any) -> str:
 
 
 def _refuse(why: str) -> Any:
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     raise SettingsError(why)
-
-
-def _configured(name: str) -> Path | None:
-    from pytest_memeval.ini import ini_value
-
-    found = ini_value(name, Path.cwd())
-    return found[1] / found[0] if found is not None and found[0] else None
-
-
-def _say(line: str) -> None:
-    from pytest_memeval.report.console import console_text
-
-    print(console_text(line, getattr(sys.stdout, "encoding", None)), flush=True)

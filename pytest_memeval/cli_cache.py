@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.cli_support import say
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -82,11 +84,11 @@ def _guarded(command: Callable[[argparse.Namespace], int], arguments: argparse.N
         try:
             return command(arguments)
         except (CacheError, OSError) as error:
-            _say(str(error), sys.stderr)
+            say(str(error), sys.stderr)
             return 2
         finally:
             for warning in caught:
-                _say(f"warning: {warning.message}", sys.stderr)
+                say(f"warning: {warning.message}", sys.stderr)
 
 
 @contextmanager
@@ -104,34 +106,32 @@ def _opened(arguments: argparse.Namespace, *, must_exist: bool = True) -> Iterat
 def _stats(arguments: argparse.Namespace) -> int:
     with _opened(arguments) as cache:
         stats = cache.stats()
-    _say(
+    say(
         f"{stats.path}: {_count(stats.answers, 'answer')}, {_count(stats.embeddings, 'embedding')}, {_size(stats.size)}"
     )
     for (endpoint, model), number in stats.by_model.items():
-        _say(f"  {number:>7}  {model or 'model not named'} on {endpoint}")
+        say(f"  {number:>7}  {model or 'model not named'} on {endpoint}")
     for stage, number in stats.by_stage.items():
-        _say(f"  {number:>7}  {stage or 'stage not named'}")
+        say(f"  {number:>7}  {stage or 'stage not named'}")
     if stats.usage.input_tokens is not None:
-        _say(f"tokens: {stats.usage.input_tokens} in, {stats.usage.output_tokens or 0} out")
+        say(f"tokens: {stats.usage.input_tokens} in, {stats.usage.output_tokens or 0} out")
     if stats.oldest:
-        _say(f"recorded from {stats.oldest} to {stats.newest}")
+        say(f"recorded from {stats.oldest} to {stats.newest}")
     if stats.pending:
-        _say(f"{_count(stats.pending, 'request')} waiting for an answer")
+        say(f"{_count(stats.pending, 'request')} waiting for an answer")
     return 0
 
 
 def _prune(arguments: argparse.Namespace) -> int:
     conditions = {name: getattr(arguments, name) for name in ("endpoint", "model", "stage")}
     if arguments.older_than is None and not arguments.pending and not any(conditions.values()):
-        _say(
-            "memeval cache prune: name a condition (--older-than, --endpoint, --model, --stage, --pending)", sys.stderr
-        )
+        say("memeval cache prune: name a condition (--older-than, --endpoint, --model, --stage, --pending)", sys.stderr)
         return 2
     before = None if arguments.older_than is None else datetime.now(UTC) - timedelta(days=arguments.older_than)
     with _opened(arguments) as cache:
         removed = cache.prune(before=before, pending=arguments.pending, **conditions)
         left = len(cache)
-    _say(f"removed {_count(removed, 'row')}; {_count(left, 'answer')} left in {cache.path}")
+    say(f"removed {_count(removed, 'row')}; {_count(left, 'answer')} left in {cache.path}")
     return 0
 
 
@@ -141,7 +141,7 @@ def _export(arguments: argparse.Namespace) -> int:
     with _opened(arguments) as cache:
         answers, vectors = export_jsonl(cache, arguments.file, model=arguments.model, stage=arguments.stage)
     also = f" and {_count(vectors, 'embedding')}" if vectors else ""
-    _say(f"{_count(answers, 'answer')}{also} written to {arguments.file}")
+    say(f"{_count(answers, 'answer')}{also} written to {arguments.file}")
     return 0
 
 
@@ -154,23 +154,16 @@ def _import(arguments: argparse.Namespace) -> int:
         for file in arguments.file:
             result = import_answers(file, cache, requests=requests)
             for problem in result.skipped:
-                _say(f"{problem} (skipped)", sys.stderr)
+                say(f"{problem} (skipped)", sys.stderr)
             skipped += len(result.skipped)
             present = f", {result.present} known already" if result.present else ""
             left_out = f", {len(result.skipped)} skipped" if result.skipped else ""
             vectors = f", {_count(result.embeddings, 'embedding')} added" if result.embeddings else ""
-            _say(f"{file}: {_count(result.added, 'answer')} added{present}{left_out}{vectors}")
+            say(f"{file}: {_count(result.added, 'answer')} added{present}{left_out}{vectors}")
         waiting = len(cache.pending_keys())
         if waiting:
-            _say(f"{_count(waiting, 'request')} still waiting for an answer: {requests.path}")
+            say(f"{_count(waiting, 'request')} still waiting for an answer: {requests.path}")
     return 1 if skipped else 0
-
-
-def _say(text: str, stream: Any = None) -> None:
-    from pytest_memeval.report.console import console_text
-
-    stream = stream or sys.stdout
-    print(console_text(text, getattr(stream, "encoding", None)), file=stream)
 
 
 def _count(number: int, word: str) -> str:

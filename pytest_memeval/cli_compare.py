@@ -121,7 +121,7 @@ def verdict_text(verdict: Verdict, lang: str) -> str:
 def _conditions(texts: Sequence[str]) -> list[Any]:
     from pytest_memeval.compare.conditions import parse_condition
     from pytest_memeval.metrics.thresholds import ThresholdError
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     try:
         return [parse_condition(text) for text in texts]
@@ -130,7 +130,7 @@ def _conditions(texts: Sequence[str]) -> list[Any]:
 
 
 def _format_of(path: Path) -> str:
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     kind = SUFFIXES.get(path.suffix.lower())
     if kind is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_memeval.conformance import Finding
+    from pytest_memeval.conformance_finding import Finding
     from pytest_memeval.harness import Harness
     from pytest_memeval.settings import Settings
 

@@ -39,8 +39,8 @@ def _history(arguments: argparse.Namespace) -> int:
     from pytest_memeval.compare.messages import text
     from pytest_memeval.history import History, HistoryError
     from pytest_memeval.history_series import history_html, history_text, series_of
+    from pytest_memeval.options import SettingsError
     from pytest_memeval.report.console import console_text
-    from pytest_memeval.settings import SettingsError
 
     metric = _metric(arguments.metric)
     if arguments.html is not None and not arguments.html.absolute().parent.is_dir():
@@ -75,7 +75,7 @@ def _history(arguments: argparse.Namespace) -> int:
 
 def _metric(name: str) -> str:
     from pytest_memeval.metrics.thresholds import ThresholdError, parse_path
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     try:
         path = parse_path(name)

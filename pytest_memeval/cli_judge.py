@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pytest_memeval.cli_support import say
 
 if TYPE_CHECKING:
     from pytest_memeval.judge.chat_judge import ChatJudge
@@ -43,7 +44,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from pytest_memeval.judge.human import read_labels
     from pytest_memeval.judge.modes import check_mode
     from pytest_memeval.judge.questions import read_questions
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     if not arguments.files and arguments.human is None:
         raise SettingsError("memeval judge-check: name a file of questions, or labels with --human")
@@ -81,7 +82,7 @@ def _judge(arguments: argparse.Namespace) -> ChatJudge:
     from pytest_memeval.llm.cache import CACHE_FILE_NAME, AnswerCache
     from pytest_memeval.llm.factory import ModelSetupError, build_chat_model
     from pytest_memeval.llm.settings import DEFAULT_BASE_URL, ModelSettings
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     folder = cache_folder(arguments.cache_dir)
     url = arguments.base_url or _ini("memeval_judge_base_url") or _ini("memeval_base_url") or DEFAULT_BASE_URL
@@ -141,14 +142,14 @@ def _check_controls(
 
     controls = make_controls(questions, arguments.controls, seed=arguments.seed)
     for line in _setup_lines(judge, len(questions), controls.skipped):
-        _say(line)
+        say(line)
     if judge is None or not controls.controls:
-        _say("No control answer can be made of these questions.")
+        say("No control answer can be made of these questions.")
         return False
     trust = trust_of(controls, run_sync(ask_controls(judge, controls.controls, concurrency=arguments.concurrency)))
     figures["controls"] = trust.to_json()
     for line in _trust_lines(trust):
-        _say(line)
+        say(line)
     return trust.trustworthy is True
 
 
@@ -211,7 +212,7 @@ def _check_labels(
     agreement = agreement_with(labels.rows, verdicts, seed=arguments.seed)
     figures["human"] = {**agreement.to_json(), "unlabelled": labels.blank}
     for line in _agreement_lines(agreement, len(labels.rows), labels.blank):
-        _say(line)
+        say(line)
     return agreement.kappa.agreement is not None
 
 
@@ -259,9 +260,3 @@ def _agreement_lines(agreement: Agreement, rows: int, blank: int) -> list[str]:
         f"of {agreement.right[1]} that people call right it takes {agreement.right[0]} for right,"
         f" of {agreement.wrong[1]} that they call wrong {agreement.wrong[0]} for wrong",
     ]
-
-
-def _say(text: str) -> None:
-    from pytest_memeval.report.console import console_text
-
-    print(console_text(text, getattr(sys.stdout, "encoding", None)))

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
+from pytest_memeval.cli_support import say
 from pytest_memeval.kinds import KindSet
 
 
 def say_kind_set(case_set: KindSet, *, strict: bool) -> int:
     """Print every problem of a loaded file and its warnings; how many count (warnings only if ``strict``)."""
-    from pytest_memeval.report.console import console_text
-
-    def say(text: str) -> None:
-        print(console_text(text, getattr(sys.stdout, "encoding", None)))
-
     problems = [*case_set.problems, *(problem for case in case_set.cases for problem in case.problems)]
     for problem in problems:
         say(str(problem))

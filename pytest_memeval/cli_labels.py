@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.cli_support import configured, say
+
 if TYPE_CHECKING:
     from pytest_memeval.agreement import Agreement
     from pytest_memeval.cases.models import CaseSet
@@ -58,13 +60,6 @@ def add_label_commands(commands: Any) -> None:
     new.set_defaults(command=_new_case)
 
 
-def say(text: str, stream: Any = None) -> None:
-    from pytest_memeval.report.console import console_text
-
-    stream = stream or sys.stdout
-    print(console_text(text, getattr(stream, "encoding", None)), file=stream)
-
-
 # -- validate
 
 
@@ -99,12 +94,11 @@ def _agreement(arguments: argparse.Namespace) -> int:
     from pytest_memeval.agreement import AgreementError, compare, labelled_twice
     from pytest_memeval.assets.registry import load_registry
     from pytest_memeval.assets.templates import load_templates
-    from pytest_memeval.cli import _configured
     from pytest_memeval.metrics.matching import build_matcher
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
-    registry = load_registry(arguments.registry or _configured("memeval_registry"))
-    templates = load_templates(arguments.templates or _configured("memeval_templates"), registry)
+    registry = load_registry(arguments.registry or configured("memeval_registry"))
+    templates = load_templates(arguments.templates or configured("memeval_templates"), registry)
     one = _load(arguments.first, registry, templates)
     two = _load(arguments.second, registry, templates) if arguments.second is not None else None
     try:
@@ -197,7 +191,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     from pytest_memeval.documents.problems import did_you_mean
     from pytest_memeval.metrics.calibration import calibrate, read_pairs
     from pytest_memeval.metrics.matching import SIMILARITIES
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     names = list(dict.fromkeys(arguments.similarity or SIMILARITIES))
     for name in names:
@@ -332,9 +326,8 @@ def _new_case(arguments: argparse.Namespace) -> int:
     from pytest_memeval.cases.conversation import parse_time
     from pytest_memeval.cases.names import check_case_id
     from pytest_memeval.cases.skeleton import Masking, prepare, read_conversations, skeleton
-    from pytest_memeval.cli import _configured
     from pytest_memeval.documents.reader import read_text
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     complaint = check_case_id(arguments.case_id)
     if complaint is not None:
@@ -351,7 +344,7 @@ def _new_case(arguments: argparse.Namespace) -> int:
         text = read_text(path)
     mask = None if arguments.no_mask else Masking()
     conversations = [prepare(messages, start, mask) for messages in read_conversations(text, path)]
-    output = skeleton(conversations, arguments.case_id, load_registry(_configured("memeval_registry")).ids)
+    output = skeleton(conversations, arguments.case_id, load_registry(configured("memeval_registry")).ids)
     # UTF-8 whatever the console: the output is a case file
     if hasattr(sys.stdout, "buffer"):
         sys.stdout.flush()

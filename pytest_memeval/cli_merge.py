@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pytest_memeval.cli_support import refuse_foreign
+
 
 def add_merge_command(commands: Any) -> None:
     """Register ``merge`` with the sub-commands of ``memeval``."""
@@ -32,7 +34,6 @@ def _each_once(runs: list[Path]) -> list[Path]:
 
 
 def _merge(arguments: argparse.Namespace) -> int:
-    from pytest_memeval.cli import refuse_foreign
     from pytest_memeval.merge import (
         MergeError,
         calls_of_parts,

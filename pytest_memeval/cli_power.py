@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.cli_support import say
+
 if TYPE_CHECKING:
     from pytest_memeval.power import MetricPower, Question
 
@@ -32,11 +34,10 @@ def add_power_command(commands: Any) -> None:
 
 
 def _power(arguments: argparse.Namespace) -> int:
-    from pytest_memeval.cli_labels import say
     from pytest_memeval.compare.load import load_side
     from pytest_memeval.metrics.thresholds import ThresholdError, parse_path
+    from pytest_memeval.options import SettingsError
     from pytest_memeval.power import DIFFERENCES, Question, set_power
-    from pytest_memeval.settings import SettingsError
 
     question = Question(arguments.power, arguments.alpha, tuple(arguments.difference) or DIFFERENCES)
     for name, value in (("--power", question.power), ("--alpha", question.alpha)):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from pytest_memeval.cli_support import say
 
 
 def add_proxy_command(commands: Any) -> None:
@@ -37,7 +38,7 @@ def _proxy(arguments: argparse.Namespace) -> int:
     from pytest_memeval.llm.proxy_server import RunningProxy
     from pytest_memeval.llm.rate import RateLimiter
     from pytest_memeval.llm.settings import DEFAULT_BASE_URL, ModelSettings
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     try:
         settings = ModelSettings(
@@ -61,7 +62,7 @@ def _proxy(arguments: argparse.Namespace) -> int:
     except (OSError, OverflowError) as error:
         raise SettingsError(f"cannot listen on port {arguments.port}: {error}") from None
     where = f"cache {mode}" + (f" in {cache.path}" if cache is not None else "")
-    _say(f"listening on {running.base_url} for {proxy.endpoint}, {where}")
+    say(f"listening on {running.base_url} for {proxy.endpoint}, {where}")
     try:
         _wait()
     except KeyboardInterrupt:
@@ -70,7 +71,7 @@ def _proxy(arguments: argparse.Namespace) -> int:
         running.close()
         if cache is not None:
             cache.close()
-        _say(f"{proxy.log.cached} answered from the cache, {proxy.upstream.sent} sent on, {proxy.log.failed} failed")
+        say(f"{proxy.log.cached} answered from the cache, {proxy.upstream.sent} sent on, {proxy.log.failed} failed")
     return 0
 
 
@@ -83,9 +84,3 @@ def _wait() -> None:
     signal.signal(signal.SIGTERM, stop)
     while True:
         time.sleep(3600)
-
-
-def _say(text: str) -> None:
-    from pytest_memeval.report.console import console_text
-
-    print(console_text(text, getattr(sys.stdout, "encoding", None)), flush=True)

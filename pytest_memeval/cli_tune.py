@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.cli_support import configured, say
+
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import CaseSet
     from pytest_memeval.llm.embedding_usage import EmbeddingLedger, EmbeddingUsage
@@ -98,8 +100,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     from pytest_memeval.engine.protocol import StageError
     from pytest_memeval.llm.cache_file import CacheError
     from pytest_memeval.llm.protocol import ChatModelError
+    from pytest_memeval.options import SettingsError
     from pytest_memeval.search.errors import SearchError
-    from pytest_memeval.settings import SettingsError
     from pytest_memeval.tuning.grid import MeasurementError
     from pytest_memeval.tuning.queries import TuningError
     from pytest_memeval.tuning.space import SpaceError
@@ -107,15 +109,15 @@ def _tune(arguments: argparse.Namespace) -> int:
     try:
         return _run(arguments)
     except KeyboardInterrupt:
-        _say("stopped before the current values were measured: there is nothing to write", sys.stderr)
+        say("stopped before the current values were measured: there is nothing to write", sys.stderr)
         return 130
     except MeasurementError as error:
-        _say(str(error), sys.stderr)
+        say(str(error), sys.stderr)
         return 1
     except (TuningError, SpaceError, SearchError, CacheError) as error:
         raise SettingsError(str(error)) from None
     except (ChatModelError, StageError) as error:
-        _say(f"the embedder failed: {error}", sys.stderr)
+        say(f"the embedder failed: {error}", sys.stderr)
         return 1
 
 
@@ -193,8 +195,8 @@ def _report(document: dict[str, Any], output: Path | None, lang: str) -> None:
     folder = output or make_home(Path()) / "tune" / document["run_id"]
     write_tuning(folder, document, lang)
     for line in terminal_lines(document, lang):
-        _say(line)
-    _say(text("files", lang, folder=folder.as_posix()))
+        say(line)
+    say(text("files", lang, folder=folder.as_posix()))
 
 
 def _load(path: Path) -> CaseSet:
@@ -202,14 +204,13 @@ def _load(path: Path) -> CaseSet:
     from pytest_memeval.assets.registry import load_registry
     from pytest_memeval.assets.templates import load_templates
     from pytest_memeval.cases.loader import load_case_set
-    from pytest_memeval.cli import _configured
     from pytest_memeval.documents.problems import DocumentError
     from pytest_memeval.tuning.queries import TuningError
 
     if not path.is_file():
         raise TuningError(f"{path}: no such case file")
-    registry = load_registry(_configured("memeval_registry"))
-    templates = load_templates(_configured("memeval_templates"), registry)
+    registry = load_registry(configured("memeval_registry"))
+    templates = load_templates(configured("memeval_templates"), registry)
     case_set = load_case_set(path, registry=registry, templates=templates)
     problems = [*case_set.problems, *(problem for case in case_set.cases for problem in case.problems)]
     if problems:
@@ -222,7 +223,7 @@ def _export(file: Path, corpus: Sequence[Document]) -> int:
 
     rows = (json.dumps({"id": one.id, "content": one.content}, ensure_ascii=False) + "\n" for one in corpus)
     write_lines(file, rows)
-    _say(f"{len(corpus)} memories written to {file}")
+    say(f"{len(corpus)} memories written to {file}")
     return 0
 
 
@@ -347,15 +348,8 @@ class _Progress:
             self._width = max(self._width, len(line))
             print(f"\r{line:<{self._width}}", end="", file=sys.stderr, flush=True)
         else:
-            _say(line, sys.stderr)
+            say(line, sys.stderr)
 
     def __exit__(self, *_: object) -> None:
         if self._width:
             print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
-
-
-def _say(text: str, stream: Any = None) -> None:
-    from pytest_memeval.report.console import console_text
-
-    stream = stream or sys.stdout
-    print(console_text(text, getattr(stream, "encoding", None)), file=stream, flush=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pytest_memeval.cases.models import EvalCase
 from pytest_memeval.conformance_cases import (
@@ -21,6 +21,7 @@ from pytest_memeval.conformance_cases import (
     strangers_in,
     the_two,
 )
+from pytest_memeval.conformance_finding import Finding
 from pytest_memeval.engine.protocol import can_overlap, protocol_problem, supported_stages
 from pytest_memeval.harness import Harness
 from pytest_memeval.llm.protocol import ChatModel
@@ -31,18 +32,8 @@ from pytest_memeval.runner import CaseRun
 from pytest_memeval.stages import why_no_stage
 from pytest_memeval.values import ACTIONS, DISTILL_STAGES
 
-Status = Literal["ok", "warning", "failed", "not checked"]
 #: Seconds that one tiny case may take.
 PATIENCE = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One item's verdict."""
-
-    item: str
-    status: Status
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

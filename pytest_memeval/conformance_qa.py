@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.conformance_cases import messages
+from pytest_memeval.conformance_finding import Finding
 from pytest_memeval.datasets.models import QAPair, QuestionType, Sample, Session
 from pytest_memeval.failures import case_error
 from pytest_memeval.qa.readers import EngineReader
 
 if TYPE_CHECKING:
-    from pytest_memeval.conformance import Finding
     from pytest_memeval.harness import Harness
     from pytest_memeval.llm.protocol import ChatModel
 
@@ -35,7 +35,6 @@ def question_findings(
     make: Callable[[], object], harness: Harness, llm: ChatModel, patience: float
 ) -> Iterator[Finding]:
     """Verdicts on the stage ``qa``."""
-    from pytest_memeval.conformance import Finding
 
     folder = Path(tempfile.mkdtemp(prefix="memeval-doctor-"))
 
@@ -82,7 +81,6 @@ def question_findings(
 
 
 def _forgetting(first: list[Any], other: list[Any], again: list[Any]) -> Finding:
-    from pytest_memeval.conformance import Finding
 
     for sample_id, hits in (("doctor-bruno", other), ("doctor-alma", again)):
         text = repr([hit.content for hit in hits]).casefold()

@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.plugin import (
-    CHOSEN_DIST,
-    HANDED,
-    RESUME_FROM,
-    SUFFIXES,
-    matches_files,
-    settings_of,
-    unmatched_folders,
-)
+from pytest_memeval.case_files import SUFFIXES, matches_files, unmatched_folders
+from pytest_memeval.session import CHOSEN_DIST, HANDED, RESUME_FROM, settings_of
 
 if TYPE_CHECKING:
     from pytest_memeval.baseline import Baseline
@@ -324,7 +317,7 @@ class Controller:
         if wanted < 1 or recorder.settings.judge_model is None or self._interrupted or recorder.not_run():
             return
         from pytest_memeval.judge_controls import controls_of
-        from pytest_memeval.plugin import harness_of
+        from pytest_memeval.session import harness_of
 
         judge = harness_of(self.config).build_judge()
         if judge is not None:

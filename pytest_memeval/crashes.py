@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.plugin import SUFFIXES, harness_of, settings_of
+from pytest_memeval.case_files import SUFFIXES
+from pytest_memeval.session import harness_of, settings_of
 from pytest_memeval.variants import variant_in, without_variant
 
 if TYPE_CHECKING:

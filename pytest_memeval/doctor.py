@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_memeval import __version__
-from pytest_memeval.conformance import Finding
+from pytest_memeval.conformance_finding import Finding
 from pytest_memeval.extensions import ENGINE_GROUP, METRIC_GROUP, SHIPPED, entry_points, shipped_problem
 
 #: What the plugin cannot do without: distribution → module.

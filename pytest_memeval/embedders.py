@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.engine.protocol import StageError
-from pytest_memeval.settings import EMBEDDERS, SettingsError
+from pytest_memeval.options import SettingsError
+from pytest_memeval.settings import EMBEDDERS
 
 if TYPE_CHECKING:
     from pytest_memeval.llm.cache import AnswerCache

@@ -28,7 +28,7 @@ SHIPPED: Mapping[str, str] = {
 
 def find_object(name: str, where: str) -> Any:
     """Import ``module:attribute``. SettingsError for what is not there, ModuleNotFoundError where that is a module."""
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     module_name, _, attribute = name.partition(":")
     try:
@@ -44,7 +44,7 @@ def find_object(name: str, where: str) -> Any:
 
 def load_object(name: str, where: str) -> Any:
     """Import ``module:attribute``; a class, or a function without required arguments, is called."""
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     try:
         target = find_object(name, where)
@@ -55,7 +55,7 @@ def load_object(name: str, where: str) -> Any:
 
 def made(target: Any, name: str, where: str) -> Any:
     """The object itself, or what a class or function gives when it is called."""
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     if inspect.isclass(target) or inspect.isfunction(target):
         try:
@@ -79,7 +79,7 @@ def entry_points(group: str) -> dict[str, EntryPoint]:
 
 
 def _loaded(point: EntryPoint, where: str) -> Any:
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     try:
         return point.load()
@@ -93,7 +93,7 @@ def _loaded(point: EntryPoint, where: str) -> Any:
 
 def shipped_problem(name: str) -> str | None:
     """Why an engine of this package cannot be used here, in a sentence; ``None`` where it can."""
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     try:
         target = find_object(SHIPPED[name], name)
@@ -126,7 +126,7 @@ def build_engine(name: str, where: str, harness: Harness | None = None) -> objec
     SettingsError.
     """
     from pytest_memeval.engine.protocol import EngineSetupError
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     try:
         return usable(_made(name, where, harness), where)
@@ -140,7 +140,7 @@ def is_address(name: str) -> bool:
 
 
 def _made(name: str, where: str, harness: Harness | None) -> object:
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     if is_address(name):
         from pytest_memeval.engine.adapters.http import HttpEngine
@@ -162,7 +162,7 @@ def _made(name: str, where: str, harness: Harness | None) -> object:
 def usable(engine: object, where: str) -> object:
     """The engine, if it was written for this protocol. Raises SettingsError."""
     from pytest_memeval.engine.protocol import protocol_problem
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     problem = protocol_problem(engine)
     if problem is not None:
@@ -173,7 +173,7 @@ def usable(engine: object, where: str) -> object:
 def load_metrics(names: Sequence[str], where: str) -> None:
     """Register the metrics of installed packages and those that an option names. Raises SettingsError."""
     from pytest_memeval.custom_metrics import MetricError, register_entry
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     try:
         for name, point in sorted(entry_points(METRIC_GROUP).items()):

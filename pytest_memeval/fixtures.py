@@ -18,7 +18,7 @@ from pytest_memeval.node_cases import (
 )
 from pytest_memeval.node_keys import PROXY_LINE, RUN
 from pytest_memeval.node_runs import Measured, all_measured, open_run, recorded_outputs
-from pytest_memeval.plugin import harness_of
+from pytest_memeval.session import harness_of
 
 if TYPE_CHECKING:
     from _pytest.outcomes import Failed
@@ -57,8 +57,10 @@ def memeval_engine(request: pytest.FixtureRequest) -> object:
     recorded = recorded_outputs(request.node, variant)
     if recorded is not None:
         return recorded
+    from pytest_memeval.variant_harness import variant_of
+
     with sentences():
-        return harness_of(request.node.config).variant(variant).build_engine()
+        return variant_of(harness_of(request.node.config), variant).build_engine()
 
 
 @pytest.fixture(scope="session")
@@ -68,8 +70,10 @@ def memeval_llm(request: pytest.FixtureRequest) -> ChatModel:
     recorded = recorded_outputs(request.node, variant)
     if recorded is not None:
         return recorded.no_model()
+    from pytest_memeval.variant_harness import variant_of
+
     with sentences():
-        return harness_of(request.node.config).variant(variant).build_llm()
+        return variant_of(harness_of(request.node.config), variant).build_llm()
 
 
 @pytest.fixture(scope="session")

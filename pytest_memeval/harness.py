@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import glob
-import hashlib
 import importlib
 import re
 import shutil
@@ -15,13 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_memeval.extensions import build_engine, find_object, load_metrics, load_object
+from pytest_memeval.engine.databases import kept_folder
+from pytest_memeval.extensions import build_engine, load_metrics
 from pytest_memeval.garbage import end_quickly
 from pytest_memeval.loops import LoopThread
+from pytest_memeval.options import SettingsError
 from pytest_memeval.search_parts import SearchParts
-from pytest_memeval.settings import Settings, SettingsError
+from pytest_memeval.settings import Settings
 
-__all__ = ["Harness", "find_object", "kept_folder", "load_object", "remove_scratch"]
+__all__ = ["Harness", "remove_scratch"]
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet, PromptStore
@@ -77,7 +78,8 @@ class Harness:
         self.resume_from: StoredRun | None = None
         #: What the cases and trials under way share among them.
         self.slots = asyncio.Semaphore(settings.concurrency)
-        self._variants: dict[str, Harness] = {}
+        #: The run's variants as they were made, by name.
+        self.variants: dict[str, Harness] = {}
         self._resumer: Resumer | None = None
         #: Calls of the judge outside of any case's own work: those of the test that runs.
         self.judge_calls: list[CallRecord] = []
@@ -85,18 +87,6 @@ class Harness:
         self.kept_databases: Callable[[str], Path] | None = None
         #: Called when the run ends, while the loop still runs; what they raise is dropped.
         self.closers: list[Callable[[], None]] = []
-
-    def variant(self, name: str | None) -> Harness:
-        """The harness of the run's variant of that name; of the candidate for ``None``. Itself without variants."""
-        if not self.settings.variants:
-            return self
-        name = name or self.settings.variants[-1].name
-        if name not in self._variants:
-            from pytest_memeval.variant_harness import VariantHarness
-
-            variant = next(variant for variant in self.settings.variants if variant.name == name)
-            self._variants[name] = VariantHarness(self, self.settings.for_variant(variant))
-        return self._variants[name]
 
     @property
     def run_settings(self) -> RunSettings:
@@ -334,10 +324,3 @@ def remove_scratch(run_uid: str) -> None:
     if run_uid:
         for folder in Path(tempfile.gettempdir()).glob(glob.escape(_scratch_prefix(run_uid)) + "*"):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def kept_folder(base: Path, node_id: str) -> Path:
-    """A folder for one item under ``base``: readable, safe on every file system, different for every node id."""
-    readable = re.sub(r"[^A-Za-z0-9.-]+", "_", node_id).strip("._")[:80]
-    digest = hashlib.sha256(node_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return base / f"{readable}-{digest}"

@@ -54,8 +54,8 @@ class HtmlHooks:
     def pytest_html_results_table_html(self, report: pytest.TestReport, data: list[str]) -> None:
         if not self._is_case(report) or str(report.outcome) == "rerun":
             return
-        from pytest_memeval.plugin import settings_of
         from pytest_memeval.report.html.page import row_place
+        from pytest_memeval.session import settings_of
 
         settings = settings_of(self._config)
         if settings.report_text != "full":

@@ -14,9 +14,10 @@ from pytest_memeval.cases.models import CaseSet, EvalCase
 from pytest_memeval.direct import Assets, can_be_direct, set_up
 from pytest_memeval.documents.problems import DocumentError
 from pytest_memeval.kind_items import KindItem
-from pytest_memeval.plugin import SHARED_OPTIONS, harness_of
+from pytest_memeval.session import SHARED_OPTIONS, harness_of
 from pytest_memeval.stages import CHAIN, truth_stages
 from pytest_memeval.values import DISTILL_STAGES
+from pytest_memeval.variant_harness import variant_of
 from pytest_memeval.variant_items import params_of, with_params
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class CaseFile(pytest.File):
             case_set = self.harness.case_set(self.path)
             if not case_set.problems:
                 for name in self.harness.settings.variant_names or (None,):
-                    self.harness.variant(name).prompt_set(case_set.meta.prompts)
+                    variant_of(self.harness, name).prompt_set(case_set.meta.prompts)
         except DocumentError as error:
             raise self.CollectError(self._listing(error.problems)) from None
         except ValueError as error:

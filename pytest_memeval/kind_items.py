@@ -14,9 +14,9 @@ from pytest_memeval.harness import Harness
 from pytest_memeval.kinds import Kind, KindCase, KindRun, KindSet, untouched
 from pytest_memeval.node_cases import StageFailure, setup_of
 from pytest_memeval.node_keys import PREFETCHER, RUN, SAID
-from pytest_memeval.plugin import harness_of
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resuming import RESUMPTION
+from pytest_memeval.session import harness_of
 from pytest_memeval.variant_items import params_of, with_params
 
 KIND_FILES = pytest.StashKey[dict[str, KindSet]]()

@@ -135,10 +135,9 @@ class Kind(ABC):
         return True
 
     def file_class(self) -> Any:
-        """The class of the file's collector: a subclass of :class:`pytest_memeval.kind_items.KindFile`."""
-        from pytest_memeval.kind_items import KindFile
-
-        return KindFile
+        """The class of the file's collector, a subclass of :class:`pytest_memeval.kind_items.KindFile`; ``None`` for
+        that class itself."""
+        return None
 
     def rescore(self, record: CaseResult, case: Any, case_set: KindSet, protocol: Mapping[str, Any]) -> CaseResult:
         """The record scored again from its stored outputs and today's labels; by default it stays as it is.

@@ -13,7 +13,8 @@ import pytest
 from pytest_memeval.node_cases import StageFailure, case_and_set, is_case_item, sentences, setup_of
 from pytest_memeval.node_keys import PREFETCHER, RECORDED, RUN, SAID
 from pytest_memeval.node_search import corpus_for, embedder_of
-from pytest_memeval.plugin import harness_of
+from pytest_memeval.session import harness_of
+from pytest_memeval.variant_harness import variant_of
 
 if TYPE_CHECKING:
     from _pytest.outcomes import Failed
@@ -33,7 +34,7 @@ else:
 def recorded_outputs(node: Any, variant: str | None = None) -> PredictionsEngine | None:
     """What --memeval-predictions names: it is scored in the place of any engine, a project's own included. ``variant``:
     whose rows are wanted, where ``node`` itself does not say."""
-    setup = harness_of(node.config).variant(variant or getattr(node, "memeval_variant", None))
+    setup = variant_of(harness_of(node.config), variant or getattr(node, "memeval_variant", None))
     if setup.settings.predictions is None:
         return None
     known: dict[str | None, PredictionsEngine] = node.config.stash.setdefault(RECORDED, {})

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.node_cases import case_and_set, sentences
-from pytest_memeval.plugin import harness_of
+from pytest_memeval.session import harness_of
 
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import EvalCase

@@ -9,6 +9,10 @@ from typing import Any, Literal
 DEFAULT_FILES: tuple[str, ...] = ("cases/**/*.yaml", "cases/**/*.yml", "*.memeval.yaml", "*.memeval.jsonl")
 
 
+class SettingsError(ValueError):
+    """An option or ini value that cannot be used; the text names it and the nearest valid one."""
+
+
 @dataclass(frozen=True)
 class Option:
     """An option ``--memeval-<name>`` and its ini twin ``memeval_<name>`` (dashes as underscores).

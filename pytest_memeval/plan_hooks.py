@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_memeval.plugin import harness_of, settings_of
+from pytest_memeval.session import harness_of, settings_of
+from pytest_memeval.variant_harness import variant_of
 
 
 class PlanHooks:
@@ -53,7 +54,7 @@ class PlanHooks:
         lines: list[str] = []
         harness = harness_of(self.config)
         for name in harness.settings.variant_names or (None,):
-            plan = harness.variant(name).plan
+            plan = variant_of(harness, name).plan
             assert plan is not None
             lines += [*([] if name is None else [f"[{name}]"]), *plan.lines(lang)]
         last = lines.pop()

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.options import SettingsError
 from pytest_memeval.results import CaseResult
 from pytest_memeval.resume_key import PARTS, changed_parts
-from pytest_memeval.settings import SettingsError
 
 if TYPE_CHECKING:
-    from pytest_memeval.runner import CaseRun
+    pass
 
 #: Key of the text policy in a journal's line, where it is not ``full``.
 POLICY_KEY = "report_text"
@@ -165,31 +165,6 @@ class StoredRun:
         """Where the run kept its cases' databases, if it kept any."""
         other = _OTHER_JOURNAL.fullmatch(self.journal.name)
         return self.journal.parent / ("databases" if other is None else f"databases-{other[1]}")
-
-
-def restore(run: CaseRun, record: CaseResult) -> bool:
-    """Put the record's stage outputs in the place of the case's stages, scored by today's options. False, and nothing
-    changed, where a stage that the case needs is not in it."""
-    from pytest_memeval.outputs import OutputError, Outputs
-    from pytest_memeval.trials import TrialRuns
-
-    if isinstance(run, TrialRuns):
-        return run.restore_from(record)
-    try:
-        outputs = Outputs.from_json(record.outputs, record.facts)
-    except OutputError:
-        return False
-    if any(record.stages.get(stage) not in ("scored", "ran") for stage in run.plan.run):
-        return False
-    calls: dict[str, list[Any]] = {stage: [] for stage in run.plan.run}
-    for call in record.calls:
-        parts = call.id.rsplit("/", 2)
-        own = parts[1] if len(parts) == 3 and parts[1] in calls else run.plan.run[-1]
-        calls[own].append(call)
-    run.outputs.facts.extend(outputs.facts)
-    for stage in run.plan.run:
-        run.restore(stage, outputs.of(stage), calls[stage], record.timings.get(stage, 0.0))
-    return True
 
 
 # -- the new run's journal ----------------------------------------------------------------------------------------

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.resume import ABSENT, CHANGED, OWN_FIXTURES, TAKEN, StoredRun, restore
+from pytest_memeval.engine.databases import kept_folder
+from pytest_memeval.restoring import restore
+from pytest_memeval.resume import ABSENT, CHANGED, OWN_FIXTURES, TAKEN, StoredRun
 from pytest_memeval.resume_key import CaseKeys, NoIdentity
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_memeval.cases.models import CaseSet, EvalCase
     from pytest_memeval.harness import Harness
     from pytest_memeval.kinds import KindRun
+    from pytest_memeval.results import CaseResult
     from pytest_memeval.runner import CaseRun
 
 #: A project's own version of one of these gives what no key tells of.
@@ -94,8 +97,6 @@ class Resumer:
         return not self._harness.settings.keep_db or self._kept_before(node_id).is_dir()
 
     def _kept_before(self, node_id: str) -> Path:
-        from pytest_memeval.harness import kept_folder
-
         assert self._stored is not None
         return kept_folder(self._stored.databases_folder(), node_id)
 
@@ -110,7 +111,7 @@ class Resumer:
         if run is None or not self.takes(item, key):
             return Resumption(key, ABSENT if state == TAKEN else state)
         record = stored.take(item.nodeid, key)
-        if record is None or not restore(run, record):
+        if record is None or not _restored(run, record):
             return Resumption(key, ABSENT)
         return Resumption(key, TAKEN)
 
@@ -133,3 +134,9 @@ class Resumer:
         source = self._kept_before(node_id)
         if source.resolve() != folder.resolve():
             shutil.copytree(source, folder, dirs_exist_ok=True)
+
+
+def _restored(run: CaseRun, record: CaseResult) -> bool:
+    from pytest_memeval.trials import TrialRuns
+
+    return run.restore_from(record) if isinstance(run, TrialRuns) else restore(run, record)

@@ -42,7 +42,7 @@ class SearchParts:
 
     def _build_embedder(self) -> Embedder:
         from pytest_memeval.embedders import build_embedder
-        from pytest_memeval.harness import load_object
+        from pytest_memeval.extensions import load_object
 
         settings = self._harness.settings
         if settings.plan:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.extensions import engine_problem
-from pytest_memeval.options import OPTIONS, Option
+from pytest_memeval.options import OPTIONS, Option, SettingsError
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet, PromptStore
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 CHAT_MODELS: tuple[str, ...] = ("recorded", "embedded", "openai")
 EMBEDDERS: tuple[str, ...] = ("lexical", "openai", "sentence-transformers")
 MATCHERS: tuple[str, ...] = ("indel", "levenshtein", "difflib", "optimal", "hybrid")
-
-
-class SettingsError(ValueError):
-    """An option or ini value that cannot be used; the text names it and the nearest valid one."""
 
 
 @dataclass(frozen=True)
@@ -246,15 +242,10 @@ class Settings:
                         f"--memeval-max-cost: the price of model {name!r} is not known; add it with --memeval-prices"
                     )
 
-    def check_questions(self) -> None:
-        """Raise SettingsError for options of question answering that cannot be used."""
-        if self.memory != "auto" or self.retrieval_k != 10 or self.arms:
-            from pytest_memeval.qa.setup import QASettingsError, check_settings
-
-            try:
-                check_settings(self)
-            except QASettingsError as error:
-                raise SettingsError(str(error)) from None
+    @property
+    def sets_questions(self) -> bool:
+        """Whether an option of question answering was given: they are checked where questions are asked."""
+        return self.memory != "auto" or self.retrieval_k != 10 or bool(self.arms)
 
     def retry_policy(self) -> RetryPolicy:
         from pytest_memeval.llm.retry import RetryPolicy

@@ -44,7 +44,7 @@ def text_digest(path: Path) -> str | None:
 
 def parse_shard(text: str, where: str = "--memeval-shard") -> Shard:
     """Read ``2/5``. Raises SettingsError."""
-    from pytest_memeval.settings import SettingsError
+    from pytest_memeval.options import SettingsError
 
     match = _FORM.fullmatch(text.strip())
     if match is None:

@@ -69,9 +69,9 @@ class EmptyPart:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._cases:
-            from pytest_memeval.plugin import settings_of
             from pytest_memeval.report.console import console_text
             from pytest_memeval.report.messages import text
+            from pytest_memeval.session import settings_of
 
             line = text("terminal.empty_part", settings_of(self._config).lang, part=self._part, count=self._cases)
             encoding = getattr(terminalreporter._tw._file, "encoding", None)

@@ -17,6 +17,7 @@ from pytest_memeval.loops import LoopBlocked, LoopThread
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.trials import average_records, pair_agreement
 from pytest_memeval.outputs import OutputError, Outputs
+from pytest_memeval.restoring import restore
 from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResult, StageStatus
 from pytest_memeval.runner import IDLE, LOOP_GRACE, CaseRun
 
@@ -231,8 +232,6 @@ class TrialRuns(CaseRun):
 
     def restore_from(self, record: CaseResult) -> bool:
         """Put an earlier run's record in every trial's place; False, and nothing changed, where it is not whole."""
-        from pytest_memeval.resume import restore
-
         if len(record.trials) != len(self.trials):
             return False
         parts = list(single_records(record))

@@ -83,8 +83,20 @@ class VariantHarness(Harness):
     def folder(self, case_id: str) -> Path:
         return self._base.folder(case_id)
 
-    def variant(self, name: str | None) -> Harness:
-        return self._base.variant(name)
-
     def close(self) -> None:
         """Nothing to close: what is open is the run's."""
+
+
+def variant_of(harness: Harness, name: str | None) -> Harness:
+    """The harness of the run's variant of that name, made when first asked for; of the candidate for ``None``. Without
+    variants, the harness itself."""
+    if isinstance(harness, VariantHarness):
+        harness = harness._base
+    settings = harness.settings
+    if not settings.variants:
+        return harness
+    name = name or settings.variants[-1].name
+    if name not in harness.variants:
+        variant = next(variant for variant in settings.variants if variant.name == name)
+        harness.variants[name] = VariantHarness(harness, settings.for_variant(variant))
+    return harness.variants[name]

@@ -59,7 +59,7 @@ class VariantParams:
 
 
 def _takes_outputs(item: Any) -> bool:
-    from pytest_memeval.plugin import settings_of
+    from pytest_memeval.session import settings_of
 
     return settings_of(item.config).predictions is not None
 

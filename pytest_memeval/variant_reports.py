@@ -77,15 +77,13 @@ class VariantReports:
 
     def _recorder_of(self, variant: Variant) -> Recorder:
         """A recorder that holds what is the variant's."""
-        from pytest_memeval.recorder import Recorder
-
         whole, names = self._recorder, self._recorder.settings.variant_names
         settings = whole.settings.for_variant(variant)
         last = variant.name == self.candidate
         values = {**settings.values, "output": whole.target / variant.name, "save_predictions": None}
         if not last:
             values["save_contexts"] = None
-        own = Recorder(
+        own = type(whole)(
             replace(settings, values=values),
             results={node: one for node, one in whole.results.items() if one.variant == variant.name},
             sets=whole.sets,

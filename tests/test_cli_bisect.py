@@ -11,8 +11,8 @@ import yaml
 from pytest_memeval.assets.prompts import load_prompts
 from pytest_memeval.cli import main
 from pytest_memeval.cli_bisect import is_usable, version_range
+from pytest_memeval.options import SettingsError
 from pytest_memeval.report.reader import load_report
-from pytest_memeval.settings import SettingsError
 
 PEOPLE = ("daughter", "wife", "brother", "mother", "son", "sister", "father", "cousin", "aunt", "uncle")
 

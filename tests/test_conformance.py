@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from pytest_memeval.cli import main
-from pytest_memeval.conformance import Check, Finding
+from pytest_memeval.conformance import Check
+from pytest_memeval.conformance_finding import Finding
 from pytest_memeval.extensions import SHIPPED, build_engine, shipped_problem
 from pytest_memeval.harness import Harness
 from pytest_memeval.options import OPTIONS

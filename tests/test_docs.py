@@ -28,7 +28,7 @@ import yaml
 
 from pytest_memeval import fixtures
 from pytest_memeval.options import OPTIONS
-from pytest_memeval.plugin import SHARED_OPTIONS
+from pytest_memeval.session import SHARED_OPTIONS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

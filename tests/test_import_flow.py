@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "pytest_memeval"
 
 KNOW_PYTEST = {
     "budget.py",
+    "case_files.py",
     "case_hooks.py",
     "controller.py",
     "crashes.py",
@@ -23,11 +25,13 @@ KNOW_PYTEST = {
     "node_cases.py",
     "node_keys.py",
     "node_runs.py",
+    "option_checks.py",
     "plan_hooks.py",
     "plugin.py",
     "prefetch.py",
     "resuming.py",
     "schedule.py",
+    "session.py",
     "sharding.py",
     "variant_items.py",
     "qa_items.py",
@@ -51,9 +55,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("assets", "cases", "datasets", "documents", "engine", "failures", "harness", "judge", "kinds", "llm"),
         *(
             "__version__",
+            "extensions",
             "identity",
             "loops",
             "metrics",
+            "options",
             "outputs",
             "plan",
             "recording",
@@ -111,11 +117,14 @@ def imports(source: str, package: tuple[str, ...] = ()) -> Iterator[tuple[str, b
                 yield start, id(node) in typing
 
 
-def modules() -> Iterator[tuple[str, list[tuple[str, bool]]]]:
+@cache
+def modules() -> list[tuple[str, list[tuple[str, bool]]]]:
+    found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         relative = path.relative_to(PACKAGE)
         package = (PACKAGE.name, *relative.parts[:-1])
-        yield relative.as_posix(), list(imports(path.read_text(encoding="utf-8"), package))
+        found.append((relative.as_posix(), list(imports(path.read_text(encoding="utf-8"), package))))
+    return found
 
 
 def own(name: str) -> str | None:
@@ -178,3 +187,35 @@ def test_data_flows_one_way(part: str) -> None:
 )
 def test_the_rules_see_every_kind_of_import(source: str, found: set[str]) -> None:
     assert strangers("metrics/l1.py", list(imports(source, (PACKAGE.name, "metrics")))) == found
+
+
+def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """The modules that reach themselves again, as groups."""
+    reach: dict[str, set[str]] = {}
+    for start in arrows:
+        seen: set[str] = set()
+        todo = [start]
+        while todo:
+            for name in arrows.get(todo.pop(), set()) - seen:
+                seen.add(name)
+                todo.append(name)
+        reach[start] = seen
+    groups = {tuple(sorted({other for other in reach[one] if one in reach.get(other, ())})) for one in arrows}
+    return sorted(list(group) for group in groups if group)
+
+
+def test_no_module_comes_back_to_itself() -> None:
+    """An import inside a function is late, but no way around the order. What is named for types alone may look up."""
+    known = {name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): found for name, found in modules()}
+
+    def home(name: str) -> str:
+        """The module that a name is of: ``a.b`` for ``a.b`` and for the ``c`` of ``a.b.c``."""
+        return name if name in known else name.rpartition(".")[0]
+
+    arrows = {
+        one: {home(inside) for name, typing in found if not typing and (inside := own(name))} - {one, "", "__version__"}
+        for one, found in known.items()
+        if one != "__init__"
+    }
+    assert circles(arrows) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [["a", "b", "c"]]

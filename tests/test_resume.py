@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_memeval.identity import identity_of, source_digest
+from pytest_memeval.options import SettingsError
 from pytest_memeval.results import CaseResult
 from pytest_memeval.resume import (
     ABSENT,
@@ -25,7 +26,6 @@ from pytest_memeval.resume import (
     remove_superseded,
 )
 from pytest_memeval.resume_key import PARTS, changed_parts
-from pytest_memeval.settings import SettingsError
 
 KEY = ".".join("abcdefg")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import sqlite3
 import threading
 from contextlib import closing
@@ -99,3 +101,10 @@ class OpenDatabases:
             connection.close()
             raise
         return connection
+
+
+def kept_folder(base: Path, node_id: str) -> Path:
+    """A folder for one item under ``base``: readable, safe on every file system, different for every node id."""
+    readable = re.sub(r"[^A-Za-z0-9.-]+", "_", node_id).strip("._")[:80]
+    digest = hashlib.sha256(node_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return base / f"{readable}-{digest}"

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.metrics.text.pairs import metrics_spec
+from pytest_memeval.options import SettingsError
 from pytest_memeval.qa.answering import Answerer, ChatAnswerer, ExtractiveAnswerer
 from pytest_memeval.qa.conversations import Conversations, Reader
 from pytest_memeval.qa.memories import MEMORIES, UNRANKED, build_memory
@@ -33,20 +34,16 @@ _making = threading.Lock()
 _setups: WeakKeyDictionary[Harness, dict[tuple[int, ...], QASetup]] = WeakKeyDictionary()
 
 
-class QASettingsError(ValueError):
-    """An option that cannot be used; the text names it and the nearest valid value."""
-
-
 def check_settings(settings: Settings) -> None:
-    """Raise QASettingsError for options of question answering that cannot be used."""
+    """Raise SettingsError for options of question answering that cannot be used."""
     name = settings.memory
     if name not in (*MEMORIES, *OTHER_MEMORIES) and ":" not in name:
         known = (*OTHER_MEMORIES, *MEMORIES)
-        raise QASettingsError(
+        raise SettingsError(
             f"{settings.where('memory')}: unknown memory {name!r}{did_you_mean(name, known)} (or module:attribute)"
         )
     if settings.retrieval_k < 1:
-        raise QASettingsError(f"{settings.where('retrieval_k')}: at least 1 is needed, not {settings.retrieval_k}")
+        raise SettingsError(f"{settings.where('retrieval_k')}: at least 1 is needed, not {settings.retrieval_k}")
     arms_of(settings)
 
 
@@ -55,7 +52,7 @@ def arms_of(settings: Settings) -> tuple[str, ...]:
     given = [part.strip() for part in (settings.arms or "").split(",") if part.strip()]
     for name in given:
         if name not in ARMS:
-            raise QASettingsError(f"{settings.where('arms')}: unknown arm {name!r}{did_you_mean(name, ARMS)}")
+            raise SettingsError(f"{settings.where('arms')}: unknown arm {name!r}{did_you_mean(name, ARMS)}")
     return tuple(arm for arm in ARMS if arm in given)
 
 
@@ -91,7 +88,7 @@ def _memory(settings: Settings, engine: object) -> tuple[str, Any]:
     if name == "engine" or (name == "auto" and can_answer(engine) and getattr(engine, "name", "") != "reference"):
         if not can_answer(engine):
             word = getattr(engine, "name", type(engine).__name__)
-            raise QASettingsError(
+            raise SettingsError(
                 f"{settings.where('memory')}: engine {word} does not support stage qa: it needs ingest_session (or"
                 " ingest) and retrieve"
             )
@@ -102,13 +99,13 @@ def _memory(settings: Settings, engine: object) -> tuple[str, Any]:
 
 
 def _loaded(settings: Settings) -> tuple[str, Any]:
-    from pytest_memeval.harness import find_object, load_object
+    from pytest_memeval.extensions import find_object, load_object
 
     where = settings.where("memory")
     example = load_object(settings.memory, where)
     target = find_object(settings.memory, where)
     if not can_answer(example):
-        raise QASettingsError(
+        raise SettingsError(
             f"{where}: {settings.memory!r} is no memory: it needs ingest (or ingest_session) and retrieve"
         )
     if _wants_context(example.retrieve):
@@ -143,7 +140,7 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
         llm = values["memeval_llm"]
         if harness.plan is not None:
             if (why := why_unplanned(target)) is not None:
-                raise QASettingsError(why)
+                raise SettingsError(why)
             llm = reading = harness.plan.planning_model(llm)
         make = _engine_maker(harness, target, llm, case_set)
         alone = not shares_nothing(target)

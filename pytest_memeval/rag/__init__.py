@@ -12,8 +12,8 @@ _HOMES = {
     name: module
     for module, names in {
         "base": "BaseEvaluator",
-        "types": "EvalDataset EvalResult EvalSample MetricSummary Score SummaryResult",
-        "summary": "summarize",
+        "types": "EvalDataset EvalResult EvalSample Score",
+        "summary": "MetricSummary SummaryResult summarize",
         "offline": (
             "AnswerOverlap CitationCoverage ContextLength ContextPrecisionByMatching ContextRecallByMatching "
             "OfflineEvaluator PassageMatcher"
@@ -89,10 +89,10 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.rag.ragas_evaluator import RagasEvaluator as RagasEvaluator
     from pytest_memeval.rag.ragas_evaluator import run_ragas_evaluation as run_ragas_evaluation
     from pytest_memeval.rag.rows import load_rag_dataset as load_rag_dataset
+    from pytest_memeval.rag.summary import MetricSummary as MetricSummary
+    from pytest_memeval.rag.summary import SummaryResult as SummaryResult
     from pytest_memeval.rag.summary import summarize as summarize
     from pytest_memeval.rag.types import EvalDataset as EvalDataset
     from pytest_memeval.rag.types import EvalResult as EvalResult
     from pytest_memeval.rag.types import EvalSample as EvalSample
-    from pytest_memeval.rag.types import MetricSummary as MetricSummary
     from pytest_memeval.rag.types import Score as Score
-    from pytest_memeval.rag.types import SummaryResult as SummaryResult

@@ -22,8 +22,8 @@ from typing import Any
 
 from pytest_memeval.rag.concurrency import Progress, in_order
 from pytest_memeval.rag.errors import describe, is_worth_another_try, kind_of_error
-from pytest_memeval.rag.summary import finite, summarize
-from pytest_memeval.rag.types import EvalDataset, EvalResult, EvalSample, MetricSummary, Score, SummaryResult
+from pytest_memeval.rag.summary import MetricSummary, SummaryResult, finite, summarize
+from pytest_memeval.rag.types import EvalDataset, EvalResult, EvalSample, Score
 
 __all__ = [
     "BaseEvaluator",

@@ -7,9 +7,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pytest_memeval.options import SettingsError
 from pytest_memeval.rag.base import BaseEvaluator
 from pytest_memeval.rag.errors import describe
-from pytest_memeval.settings import Settings, SettingsError
+from pytest_memeval.settings import Settings
 
 #: Parameters of an evaluator's constructor that are given the model that judges.
 MODEL_PARAMETERS = ("llm", "judge", "model")

@@ -255,8 +255,8 @@ class _Loader:
     # -- a generator -----------------------------------------------------------------------------------------------
 
     def _generated(self, node: Node) -> list[RagCase]:
-        from pytest_memeval.harness import load_object
-        from pytest_memeval.settings import SettingsError
+        from pytest_memeval.extensions import load_object
+        from pytest_memeval.options import SettingsError
 
         try:
             dataset = generated_by(load_object(node.text, "generate"))

@@ -5,14 +5,77 @@ from __future__ import annotations
 import math
 import statistics
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from pytest_memeval.rag.types import EvalResult, MetricSummary, SummaryResult
+from pytest_memeval.rag.types import EvalResult
 
 #: Name of a quantile → its share.
 QUANTILES = {"p05": 0.05, "p25": 0.25, "p75": 0.75, "p95": 0.95}
 #: A figure beyond this is no measurement: sums of it would not stay finite.
 LARGEST = 1e100
+
+
+@dataclass(frozen=True)
+class MetricSummary:
+    """One metric over a data set.
+
+    ``n`` counts the samples with a score, ``errors`` those in which it failed with an error, ``unmeasured`` those in
+    which it had nothing to measure or gave no finite number. ``mean``, ``median``, ``std`` (n − 1 in the denominator)
+    and ``quantiles`` (5 %, 25 %, 75 %, 95 %, linear between neighbours) are over the n, ``None`` without any (``std``
+    below two). ``interval`` is the mean's 95 % interval, ``None`` with the reason in ``interval_reason``.
+    ``is_assertion``: every score was a boolean.
+    """
+
+    n: int
+    errors: int
+    unmeasured: int
+    mean: float | None
+    median: float | None = None
+    std: float | None = None
+    quantiles: Mapping[str, float] = field(default_factory=dict)
+    interval: tuple[float, float] | None = None
+    interval_reason: str | None = None
+    is_assertion: bool = False
+
+
+@dataclass(frozen=True)
+class SummaryResult:
+    """A data set's evaluation. ``results`` are in the samples' order, failed ones included.
+
+    ``mean_scores`` are over measured samples alone: metric → mean, ``None`` where no sample was measured. ``metrics``
+    has the rest of each; ``labels`` counts the values of text scores. ``errors`` counts the samples that failed as a
+    whole. ``warnings`` are sentences.
+    """
+
+    dataset_name: str
+    sample_count: int
+    mean_scores: Mapping[str, float | None]
+    results: Sequence[EvalResult]
+    metrics: Mapping[str, MetricSummary] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    errors: int = 0
+    warnings: Sequence[str] = ()
+
+    @classmethod
+    def merge(cls, parts: Sequence[SummaryResult]) -> SummaryResult:
+        """The summary of all parts' results, computed from the results and not from the parts' means.
+
+        The name is the parts' own if they share it, else all of theirs. ValueError without a part.
+        """
+        if not parts:
+            raise ValueError("there is no summary to merge")
+        names = list(dict.fromkeys(part.dataset_name for part in parts))
+        declared = list(dict.fromkeys(name for part in parts for name in (*part.metrics, *part.labels)))
+        return summarize(" + ".join(names), [result for part in parts for result in part.results], declared)
+
+    def __str__(self) -> str:
+        shown = ", ".join(
+            f"{name} {'-' if metric.mean is None else f'{metric.mean:.3f}'} (n {metric.n}"
+            + (f", {metric.errors} errors)" if metric.errors else ")")
+            for name, metric in self.metrics.items()
+        )
+        return f"{self.dataset_name}: {self.sample_count} samples" + (f", {shown}" if shown else "")
 
 
 def finite(score: object) -> float | None:

@@ -1,0 +1,35 @@
+"""What the commands share: printing to any console, configured paths, folders that must not be written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TextIO
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print a text at once, with marks in the place of what the stream's encoding cannot show."""
+    from pytest_memeval.report.console import console_text
+
+    stream = stream or sys.stdout
+    print(console_text(text, getattr(stream, "encoding", None)), file=stream, flush=True)
+
+
+def configured(name: str) -> Path | None:
+    """The path that the project's pytest configuration gives for a name."""
+    from pytest_memeval.ini import ini_value
+
+    found = ini_value(name, Path.cwd())
+    return found[1] / found[0] if found is not None and found[0] else None
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raise ReportError where reports in ``folder`` would replace a file that no run wrote."""
+    from pytest_memeval.report.reader import ReportError
+    from pytest_memeval.report.write import foreign_file
+
+    foreign = foreign_file(folder)
+    if foreign is not None:
+        raise ReportError(
+            f"--output: {foreign} is no file of an earlier run and would be replaced; move it, or name another folder."
+        )

@@ -1,0 +1,111 @@
+"""Options and ini values that must end the run before it starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_memeval.case_files import names_own
+from pytest_memeval.session import RESUME_FROM, settings_of
+
+if TYPE_CHECKING:
+    from pytest_memeval.settings import Settings
+
+
+def check_options(config: pytest.Config) -> None:
+    """Everything that must end the run before it starts, as one UsageError (exit status 4)."""
+    from pytest_memeval.documents.problems import DocumentError
+    from pytest_memeval.options import SettingsError
+
+    settings = settings_of(config)
+    try:
+        settings.run_settings()
+        for setup in settings.setups():
+            setup.check_models()
+            if setup.sets_questions:
+                from pytest_memeval.qa.setup import check_settings
+
+                check_settings(setup)
+        settings.gates_from("command line")
+        settings.gates_from("ini")
+        if settings.output is not None:
+            _check_output(settings)
+        if settings.registry is not None or settings.templates is not None:
+            settings.load_templates(settings.load_registry())
+        for setup in settings.setups():
+            _check_engine(config, setup)
+        if settings.predictions is not None:
+            from pytest_memeval.engine.predictions import load_predictions
+
+            load_predictions(settings.predictions)
+        for setup in settings.setups():
+            if setup.prompts is not None or setup.prompt_version is not None:
+                _check_prompts(config, setup)
+        _check_keys(config, settings)
+        if settings.resume is not None:
+            from pytest_memeval.resume import StoredRun, find_journal
+
+            journal = find_journal(settings.resume, config.invocation_params.dir)
+            config.stash[RESUME_FROM] = StoredRun(journal)
+    except (SettingsError, DocumentError) as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _check_output(settings: Settings) -> None:
+    """A folder that holds somebody else's files under the names of ours is left alone."""
+    from pytest_memeval.options import SettingsError
+    from pytest_memeval.report.write import foreign_file
+
+    for folder in (settings.output, *(settings.output / name for name in settings.variant_names)):
+        foreign = foreign_file(folder)
+        if foreign is not None:
+            raise SettingsError(
+                f"{settings.where('output')}: {foreign} is no file of an earlier run and would be replaced; move it, or"
+                " name another folder"
+            )
+
+
+def _check_engine(config: pytest.Config, settings: Settings) -> None:
+    """An engine that cannot be imported ends the run here: every case would be an error with the same words."""
+    from pytest_memeval.extensions import is_address
+
+    if settings.predictions is not None or ":" not in settings.engine or is_address(settings.engine):
+        return
+    from pytest_memeval.extensions import find_object
+
+    where = settings.where("engine")
+    top = settings.engine.partition(":")[0].partition(".")[0]
+    try:
+        find_object(settings.engine, where)
+    except ModuleNotFoundError as error:
+        # pytest may come to a folder that holds it, and put that on the path, when it collects.
+        if error.name == top and any(config.rootpath.rglob(f"{top}.py")):
+            return
+        raise pytest.UsageError(f"{where}: {settings.engine!r} cannot be imported: {error}") from None
+
+
+def _check_prompts(config: pytest.Config, settings: Settings) -> None:
+    store = settings.load_prompts()
+    try:
+        settings.resolve_prompts(store)
+    except ValueError as error:
+        # A case file with prompts of its own may well have the version; it is checked when it is collected.
+        if not names_own(config, "prompts"):
+            raise pytest.UsageError(f"{settings.where('prompt_version')}: {error}") from None
+
+
+def _check_keys(config: pytest.Config, settings: Settings) -> None:
+    from pytest_memeval.metrics.catalog import METRICS
+    from pytest_memeval.options import SettingsError
+
+    paths = [gate.path for origin in ("command line", "ini") for gate in settings.gates_from(origin)]
+    paths += [threshold.path for threshold in settings.default_expectations]
+    if not any(path.base in METRICS and METRICS[path.base].keys == "dimension" for path in paths):
+        return
+    try:
+        settings.check_keys(settings.load_registry())
+    except SettingsError:
+        # A case file with a registry of its own may know the dimension; it is checked when it is collected.
+        if not names_own(config, "registry"):
+            raise
