@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "rag": {
         *("cases", "documents", "failures", "harness", "kinds", "llm", "loops", "metrics", "recording", "report"),
-        *("__version__", "identity", "plan", "results", "settings", "values"),
+        *("__version__", "extensions", "options", "identity", "plan", "results", "settings", "values"),
     },
     "report": {"aggregate", "case_counts", "gates", "metrics", "qa_figures", "results", "values"},
     "compare": {"aggregate", "assets.prompts", "case_counts", "documents.problems", "metrics", "report", "results"},
