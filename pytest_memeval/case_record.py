@@ -12,6 +12,7 @@ from pytest_memeval.values import DISTILL_STAGES
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import EvalCase
     from pytest_memeval.runner import CaseRun, RunSettings
+    from pytest_memeval.values import Message
 
 
 def stage_statuses(run: CaseRun, *, cut_short: bool = True) -> dict[str, StageStatus]:
@@ -86,25 +87,30 @@ def case_result(
 
 
 def case_input(case: EvalCase) -> dict[str, Any]:
-    """The conversation, and the memories that were there before it, in JSON form."""
+    """The conversation, the memories that were there before it, and the later conversation that memories are injected
+    into, in JSON form."""
     given: dict[str, Any] = {}
     if case.conversation:
-        given["conversation"] = [
-            {
-                "id": message.id,
-                "role": message.role,
-                **({"name": message.name} if message.name else {}),
-                "content": message.content,
-                **({"time": message.time.isoformat()} if message.time is not None else {}),
-            }
-            for message in case.conversation
-        ]
+        given["conversation"] = [_message(message) for message in case.conversation]
     if case.existing_memories:
         given["existing_memories"] = [
             {"memory_id": memory.id, "content": memory.content, "dimensions": list(memory.dimensions)}
             for memory in case.existing_memories
         ]
+    inject = case.expected_inject
+    if inject is not None and inject.subsequent_conversation:
+        given["subsequent_conversation"] = [_message(message) for message in inject.subsequent_conversation]
     return given
+
+
+def _message(message: Message) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "role": message.role,
+        **({"name": message.name} if message.name else {}),
+        "content": message.content,
+        **({"time": message.time.isoformat()} if message.time is not None else {}),
+    }
 
 
 def untouched_result(

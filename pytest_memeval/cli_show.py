@@ -12,8 +12,13 @@ from typing import Any
 def add_show_command(commands: Any) -> None:
     """Register ``show`` with the sub-commands of ``memeval``."""
     show = commands.add_parser("show", help="look at a stored run: summary, one case, failed cases, or an HTML page")
-    show.add_argument("run", type=Path, help="run folder, its report.json, or 'latest'")
-    show.add_argument("--html", type=Path, metavar="FILE", help="write the run as one page that needs nothing else")
+    show.add_argument(
+        "run", type=Path, help="run folder, its report.json, or 'latest'; or a tuning document, or its folder"
+    )
+    show.add_argument("--html", type=Path, metavar="FILE", help="write it as one page that needs nothing else")
+    show.add_argument(
+        "--tuning", type=Path, metavar="FILE", help="show a tuning document, or its folder, with the run's figures"
+    )
     show.add_argument(
         "--case", action="append", default=[], metavar="ID", help="print this case: its id or node id; repeatable"
     )
@@ -30,8 +35,12 @@ def add_show_command(commands: Any) -> None:
 
 def _show(arguments: argparse.Namespace) -> int:
     from pytest_memeval.report.reader import find_report, load_report, readable
+    from pytest_memeval.tuning.document import is_tuning
 
     place = run_place(arguments.run)
+    if is_tuning(place):
+        _show_tuning(arguments, place)
+        return 0
     report = load_report(place)
     with readable(str(place)):
         _show_report(arguments, report, find_report(place).parent)
@@ -39,9 +48,12 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _show_report(arguments: argparse.Namespace, report: Mapping[str, Any], folder: Path) -> None:
+    from pytest_memeval.tuning.document import load_tuning, terminal_lines
+
     lang = arguments.lang
+    tuning = None if arguments.tuning is None else load_tuning(arguments.tuning)
     if arguments.html is not None:
-        write_page(arguments.html, report, folder, lang=lang, cache_dir=arguments.cache_dir)
+        write_page(arguments.html, report, folder, lang=lang, cache_dir=arguments.cache_dir, tuning=tuning)
         _print([(str(arguments.html), {})])
     if arguments.annotate is not None:
         _print((line, {}) for line in github_annotations(report))
@@ -58,6 +70,27 @@ def _show_report(arguments: argparse.Namespace, report: Mapping[str, Any], folde
 
         _print((*summary_lines(report, lang, folder=str(folder), decides_exit=False), ("", {})))
         _print(funnel_lines(report, lang))
+        if tuning is not None:
+            _print((line, {}) for line in ("", *terminal_lines(tuning, lang)))
+
+
+def _show_tuning(arguments: argparse.Namespace, place: Path) -> None:
+    """A tuning document by itself: it has figures of parameters, and no cases. Raises ReportError."""
+    from pytest_memeval.report.reader import ReportError
+    from pytest_memeval.report.write import write_lines
+    from pytest_memeval.tuning.document import load_tuning, terminal_lines
+    from pytest_memeval.tuning.html_page import html_page
+
+    given = ("case", arguments.case), ("failed", arguments.failed), ("annotate", arguments.annotate)
+    wrong = [name for name, value in (*given, ("tuning", arguments.tuning)) if value]
+    if wrong:
+        raise ReportError(f"{place} is a tuning document, which --{wrong[0]} does not go with: name a run.")
+    document = load_tuning(place)
+    if arguments.html is None:
+        _print((line, {}) for line in terminal_lines(document, arguments.lang))
+        return
+    write_lines(arguments.html, [html_page(document, arguments.lang)])
+    _print([(str(arguments.html), {})])
 
 
 def run_place(run: Path) -> Path:
@@ -74,11 +107,18 @@ def run_place(run: Path) -> Path:
 
 
 def write_page(
-    target: Path, report: Mapping[str, Any], folder: Path, *, lang: str, cache_dir: Path | None = None
+    target: Path,
+    report: Mapping[str, Any],
+    folder: Path,
+    *,
+    lang: str,
+    cache_dir: Path | None = None,
+    tuning: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a stored run's page, with the prompts and answers that lie in its folder. Raises ReportError, OSError."""
+    """Write a stored run's page, with the prompts and answers that lie in its folder, and with what a tuning document
+    says. Raises ReportError, OSError."""
     from pytest_memeval.cli_cache import cache_folder
-    from pytest_memeval.page_parts import baseline_html, history_points
+    from pytest_memeval.page_parts import baseline_html, history_points, tuning_html
     from pytest_memeval.report.calls import CALLS_NAME, read_calls
     from pytest_memeval.report.html.page import html_page
     from pytest_memeval.report.write import write_lines
@@ -88,8 +128,9 @@ def write_page(
         report,
         lang,
         calls=read_calls(stored).values() if stored.exists() else (),
-        comparison=baseline_html(report, lang),
+        comparison=baseline_html(report),
         history=history_points(report, cache_folder(cache_dir)),
+        tuning=tuning_html(tuning),
     )
     write_lines(target, [page])
 

@@ -32,7 +32,7 @@ class HtmlHooks:
                 recorder.report,
                 settings.lang,
                 calls=calls_of(recorder.results.values(), settings.report_text),
-                comparison=baseline_html(recorder.report, settings.lang, recorder.comparison),
+                comparison=baseline_html(recorder.report, recorder.comparison),
                 history=history_points(recorder.report, settings.cache_folder),
             )
         )

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 MOST_RUNS = 40
 
 
-def baseline_html(report: Mapping[str, Any], lang: str, comparison: Comparison | None = None) -> str | None:
-    """The comparison with the baseline as HTML, ``None`` for a run without one. ``comparison`` is the whole one where
-    it is at hand; else the one in the report is shown. A damaged one is left out rather than the page."""
+def baseline_html(report: Mapping[str, Any], comparison: Comparison | None = None) -> dict[str, str] | None:
+    """Language → the comparison with the baseline as HTML, ``None`` for a run without one. ``comparison`` is the
+    whole one where it is at hand; else the one in the report is shown. A damaged one is left out rather than the
+    page."""
     from pytest_memeval.report.reader import ReportError
 
     if comparison is None:
@@ -29,8 +30,19 @@ def baseline_html(report: Mapping[str, Any], lang: str, comparison: Comparison |
         except ReportError:
             return None
     from pytest_memeval.compare.render_html import html_parts
+    from pytest_memeval.report.messages import LANGUAGES
 
-    return "\n".join(html_parts(comparison, lang))
+    return {lang: "\n".join(html_parts(comparison, lang)) for lang in LANGUAGES}
+
+
+def tuning_html(document: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """Language → what a tuning document says, as HTML; ``None`` for none."""
+    if document is None:
+        return None
+    from pytest_memeval.report.messages import LANGUAGES
+    from pytest_memeval.tuning.html_page import html_parts
+
+    return {lang: "\n".join(html_parts(document, lang)) for lang in LANGUAGES}
 
 
 def history_points(report: Mapping[str, Any], cache_folder: Path) -> list[dict[str, Any]]:

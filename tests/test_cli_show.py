@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +101,87 @@ def test_what_a_conversation_holds_does_not_steer_the_terminal(
         assert "\x1b[2J" not in said
         assert "\\x1b[2Jgone" in said
         assert ("\x1b[" in said) is colour
+
+
+# -- what a tuning run found
+
+
+@pytest.fixture
+def tuned(run: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    words = ("archery", "baking", "climbing", "diving", "fencing", "hockey")
+    cases = "".join(
+        f"  - case_id: case-{n}\n    conversation: hello\n    expected_l1:\n      memories:\n"
+        f"        - {{content: '{word} is the hobby of person {n}', dimensions: [identity]}}\n"
+        f"    expected_search_results: {{'{word}': [0]}}\n"
+        for n, word in enumerate(words)
+    )
+    Path("set.yaml").write_text(f"cases:\n{cases}", encoding="utf-8")
+    assert main(["tune", "set.yaml", "--grid", "rrf_k=10,60", "--output", "tuned"]) == 0
+    capsys.readouterr()
+    return Path("tuned")
+
+
+@pytest.mark.parametrize("name", ["", "tuning.json"])
+def test_a_tuning_document_is_shown_by_itself(tuned: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(tuned / name)]) == 0
+    said = capsys.readouterr().out
+    assert "6 memories, 6 queries" in said
+    assert "rrf_k" in said
+    assert main(["show", str(tuned / name), "--html", "tuned.html", "--lang", "zh"]) == 0
+    assert Path("tuned.html").read_text(encoding="utf-8").startswith('<!doctype html>\n<html lang="zh">')
+
+
+@pytest.mark.parametrize("option", [("--case", "x"), ("--failed",), ("--annotate", "github"), ("--tuning", "tuned")])
+def test_a_tuning_document_has_no_cases(
+    tuned: Path, option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(tuned), *option]) == 2
+    assert f"tuned is a tuning document, which {option[0]} does not go with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_run_is_shown_with_a_tuning_document(
+    run: Path, tuned: Path, lang: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(run), "--tuning", str(tuned), "--html", "with.html", "--lang", lang]) == 0
+    page = Path("with.html").read_text(encoding="utf-8")
+    shown, waiting = page.split("<template", 1)
+    document = json.loads((tuned / "tuning.json").read_text(encoding="utf-8"))
+    for half in (shown, waiting):
+        assert "set.yaml" in half
+        for score in document["rrf"]["param_sensitivity"]["rrf_k"]["at_best"]:
+            assert f"{score:.4f}" in half
+        assert half.count("<svg") == 1
+    assert ("Sensitivity" in shown, "Sensitivity" in waiting) == (lang == "en", lang == "zh")
+    capsys.readouterr()
+    assert main(["show", str(run), "--tuning", str(tuned), "--lang", lang]) == 0
+    said = capsys.readouterr().out
+    assert "rrf_k" in said
+    assert "eval" in said or ("5 scored" in said) is (lang == "en")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda document: "{", "is not valid JSON"),
+        (lambda document: "[]", "is no tuning document"),
+        (lambda document: json.dumps({**document, "kind": "other"}), "is no tuning document"),
+        (lambda document: json.dumps({**document, "schema_version": "2.0"}), "schema version 2.0"),
+        (lambda document: json.dumps({key: document[key] for key in document if key != "rrf"}), "'rrf' is missing"),
+        (lambda document: json.dumps({**document, "rrf": []}), "is damaged"),
+        (lambda document: json.dumps({**document, "rrf": {**document["rrf"], "param_sensitivity": 3}}), "is damaged"),
+    ],
+)
+def test_a_tuning_document_that_cannot_be_used(
+    run: Path, tuned: Path, change: Callable[[Any], str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tuned / "tuning.json"
+    file.write_text(change(json.loads(file.read_text(encoding="utf-8"))), encoding="utf-8")
+    assert main(["show", str(run), "--tuning", str(file), "--html", "out.html"]) == 2
+    assert words in capsys.readouterr().err
+    assert not Path("out.html").exists()
+    assert main(["show", str(run), "--tuning", "nowhere.json"]) == 2
+    assert "no tuning document at nowhere.json" in capsys.readouterr().err
 
 
 def test_runs_that_cannot_be_shown(

@@ -56,8 +56,10 @@ def test_without_a_history_there_is_the_run_alone_and_a_damaged_one_is_passed_ov
 def test_the_baselines_part_comes_from_the_report_alone() -> None:
     before, after = report_of(1), report_of(2, cases=5)
     comparison = compare_reports(before, after)
-    shown = baseline_html(after, "en", comparison)
-    assert shown
-    assert baseline_html({**after, "baseline": {"comparison": comparison.to_json()}}, "en") == shown
-    assert baseline_html(after, "en") is None
-    assert baseline_html({**after, "baseline": {"comparison": {"comparison_version": "9.0"}}}, "en") is None
+    shown = baseline_html(after, comparison)
+    assert shown is not None
+    assert set(shown) == {"en", "zh"}
+    assert shown["en"] != shown["zh"]
+    assert baseline_html({**after, "baseline": {"comparison": comparison.to_json()}}) == shown
+    assert baseline_html(after) is None
+    assert baseline_html({**after, "baseline": {"comparison": {"comparison_version": "9.0"}}}) is None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pytest_memeval.compare.messages import text
 from pytest_memeval.compare.model import Comparison
 from pytest_memeval.compare.view import Block, Cell, blocks
-from pytest_memeval.report.markdown import code, escape, shorten, table
+from pytest_memeval.report.markdown_cells import code, escape, shorten, table
 
 _SIGN = {"good": "🟢 ", "bad": "🔴 ", "warn": "🟡 "}
 _LINE_SIGN = {"bad": "⚠️ ", "warn": "⚠️ "}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Ids of retrieved messages that a record keeps.
 KEPT_SOURCES = 50
+#: Characters of a message of the evidence that a record keeps.
+KEPT_TEXT = 400
 #: What a question's time goes into.
 STEPS: tuple[str, ...] = ("ingest", "search", "answer", "judge")
 #: Other answers that can be asked for beside the memory's, and the memory that each is given.
@@ -171,6 +173,7 @@ class QARun(KindRun):
             **({} if pair.corrected_answer is None else {"corrected_truth": pair.corrected_answer}),
             **({} if pair.corrected_evidence is None else {"corrected_evidence": list(pair.corrected_evidence)}),
             "context_tokens": tokens,
+            **({"evidence_found": _evidence_found(pair, conversation.sample, sources)} if sources or not hits else {}),
             **({"arms": arms} if arms else {}),
         }
         return Answered(
@@ -263,6 +266,18 @@ class QARun(KindRun):
 
     def meta(self, set_path: str) -> Mapping[str, Any]:
         return {} if self._made is None else {**self._made.head, "protocol": dict(self._made.protocol)}
+
+
+def _evidence_found(pair: QAPair, sample: Sample, sources: Sequence[str]) -> list[dict[str, Any]]:
+    """Each message of the evidence with its rank among what was retrieved, from 1, ``None`` where it is not there."""
+    wanted = frozenset(pair.evidence)
+    texts = {message.id: message.content for message in sample.messages if message.id in wanted} if wanted else {}
+    ranks = {source: rank for rank, source in reversed(list(enumerate(sources, 1)))}
+    return [{"id": name, "rank": ranks.get(name), "content": _beginning(texts.get(name))} for name in pair.evidence]
+
+
+def _beginning(text: str | None) -> str | None:
+    return text if text is None or len(text) <= KEPT_TEXT else text[: KEPT_TEXT - 1] + "…"
 
 
 def _short(text: str) -> str:

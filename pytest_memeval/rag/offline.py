@@ -42,6 +42,10 @@ class PassageMatcher:
             return True
         return content_similarity(retrieved, reference, similarity=self.similarity) >= self.threshold
 
+    def relevant(self, passages: Sequence[str], references: Sequence[str]) -> list[bool]:
+        """Of each passage, whether it holds a reference passage; none does where there is no reference."""
+        return [any(self.holds(passage, one) for one in references) for passage in passages]
+
 
 class _Matching(BaseEvaluator):
     plannable = True
@@ -59,8 +63,7 @@ class _Matching(BaseEvaluator):
 
     def _relevant(self, sample: EvalSample) -> list[bool]:
         """Of each retrieved passage, whether it holds a reference passage."""
-        references = sample.reference_contexts or ()
-        return [any(self._matcher.holds(passage, one) for one in references) for passage in sample.context]
+        return self._matcher.relevant(sample.context, sample.reference_contexts or ())
 
 
 class ContextRecallByMatching(_Matching):

@@ -119,11 +119,21 @@ class RagRun(KindRun):
         return None if saved is None else saved.find(self._set_path, self.case.case_id, self.sample.query)
 
     def _keep_sample(self) -> None:
-        self.outputs["rag"] = {
-            "query": self.sample.query,
-            "contexts": list(self.sample.context),
-            "response": self.sample.response,
+        from pytest_memeval.rag.offline import PassageMatcher
+
+        sample = self.sample
+        kept: dict[str, Any] = {
+            "query": sample.query,
+            "contexts": list(sample.context),
         }
+        if sample.response is not None:
+            kept["response"] = sample.response
+        if sample.ground_truth is not None:
+            kept["reference"] = sample.ground_truth
+        if sample.reference_contexts:
+            kept["reference_contexts"] = list(sample.reference_contexts)
+            kept["relevant"] = PassageMatcher().relevant(sample.context, sample.reference_contexts)
+        self.outputs["rag"] = kept
 
     async def _evaluate(self) -> None:
         async def one(evaluator: BaseEvaluator) -> EvalResult:
@@ -140,9 +150,13 @@ class RagRun(KindRun):
         labels: dict[str, dict[str, float]] = {}
         details: dict[str, Any] = {}
         for evaluator, result in zip(self._setup.evaluators, results, strict=True):
+            given = details.setdefault("scores", {})
             if result.error is not None:
+                given[evaluator.name] = None
                 self._failed(evaluator, result)
                 continue
+            known = given.get(evaluator.name) or {}  # two of one class share a name
+            given[evaluator.name] = {**known, **{name: _plain(score) for name, score in result.scores.items()}}
             if result.feedback:
                 details.setdefault("feedback", {})[evaluator.name] = result.feedback
             for metric, score in result.scores.items():
@@ -214,6 +228,11 @@ class RagRun(KindRun):
 
     def meta(self, set_path: str) -> Mapping[str, Any]:
         return run_meta(self._setup, set_path)
+
+
+def _plain(score: Any) -> Any:
+    """A score as strict JSON has it: a number that is none is nothing."""
+    return score if isinstance(score, bool | str) else finite(score)
 
 
 def _because(feedback: str | None) -> str:

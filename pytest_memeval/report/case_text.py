@@ -11,6 +11,7 @@ from pytest_memeval.report.html.scores import main_score
 from pytest_memeval.report.messages import text
 from pytest_memeval.report.numbers import value_text
 from pytest_memeval.report.terminal import BOLD, FAINT, GREEN, PLAIN, RED, YELLOW, Line
+from pytest_memeval.report.view_text import view_lines
 
 _OUTCOMES = {"scored": GREEN, "errored": RED, "skipped": YELLOW}
 
@@ -86,12 +87,15 @@ class _Case:
     def lines(self) -> Iterator[Line]:
         entry = self._entry
         yield from case_list_lines([entry], self._lang)
-        yield " · ".join((entry["difficulty"], entry["source"], *entry["tags"])), FAINT
+        about = [name for name in (entry["difficulty"], entry["source"]) if name != "unspecified"]
+        yield from ((line, FAINT) for line in [" · ".join((*about, *entry["tags"]))] if line)
+        yield from view_lines(entry, self._lang)
         yield from self._conversation()
         yield from self._memories()
         yield from self._way()
         yield from self._decisions()
         yield from self._sections()
+        yield from self._later()
         yield from self._calls()
         yield from self._figures()
 
@@ -104,6 +108,9 @@ class _Case:
             for name in memory.get("source_message_ids") or ():
                 cited.setdefault(name, []).append(index)
         yield self._title("conversation")
+        yield from self._said(messages, cited)
+
+    def _said(self, messages: Sequence[Mapping[str, Any]], cited: Mapping[str, Sequence[int]]) -> Iterator[Line]:
         for message in messages:
             sources = cited.get(message["id"])
             said = f" <- {' '.join(f'#{index}' for index in sources)}" if sources else ""
@@ -174,6 +181,25 @@ class _Case:
             placed = ", ".join(unit["placed"]) or "-"
             wanted = f"{self._('expected')} {unit['expected']}, {self._('placed')} {placed}"
             yield f"  {unit['mode']} #{unit['memory']}: {wanted}", GREEN if unit["expected"] in unit["placed"] else RED
+
+    def _later(self) -> Iterator[Line]:
+        """What was injected, below the conversation that it was injected into."""
+        messages = (self._entry.get("input") or {}).get("subsequent_conversation") or ()
+        if messages:
+            yield text("view.later", self._lang), BOLD
+            yield from self._said(messages, {})
+        made = (self._entry["outputs"] or {}).get("inject") or {}
+        for kind in ("pipeline", "labelled"):
+            if kind not in made:
+                continue
+            yield f"{self._('blocks')}, {self._(kind)}", BOLD
+            details = ((self._entry.get("inject") or {}).get("details") or {}).get(kind) or {}
+            for block in made[kind]:
+                referenced = block.get("title") in (details.get("relevant_blocks") or ())
+                marks = [self._("referenced")] * referenced + [self._("absent")] * (not block["present"])
+                yield f"  {self._words(block.get('title'))} {', '.join(marks)}".rstrip(), GREEN if referenced else PLAIN
+                if block.get("text"):
+                    yield f"      {self._words(block['text'])}", FAINT
 
     def _calls(self) -> Iterator[Line]:
         calls = self._entry["calls"]

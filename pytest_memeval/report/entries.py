@@ -197,7 +197,9 @@ def apply_text_policy(entry: Mapping[str, Any], policy: str) -> dict[str, Any]:
         return dict(entry)
     replace: Callable[[str], str | None] = text_digest if policy == "hash" else lambda _: None
     result = dict(entry)
-    for key in (*HOISTED, "outputs", "facts"):
+    if "outputs" in result:
+        result["outputs"] = _scrub_outputs(result["outputs"], replace)
+    for key in (*HOISTED, "facts"):
         if key in result:
             result[key] = _scrub(result[key], replace, key in _KEYED_BY_TEXT)
     if result.get("input"):
@@ -241,8 +243,22 @@ def scrub_call(call: Mapping[str, Any], policy: str) -> dict[str, Any]:
 def _scrub_input(given: Mapping[str, Any], replace: Callable[[str], str | None]) -> dict[str, Any]:
     """What was said without its words: who of the formats' roles spoke, and when, is structure; names are not."""
     scrubbed: dict[str, Any] = _scrub(given, replace, False)
-    for message, original in zip(scrubbed.get("conversation") or (), given.get("conversation") or (), strict=True):
-        message["role"] = original.get("role")
+    for part in ("conversation", "subsequent_conversation"):
+        for message, original in zip(scrubbed.get(part) or (), given.get(part) or (), strict=True):
+            message["role"] = original.get("role")
+    return scrubbed
+
+
+#: What a question's output has of ids, as ``source_message_ids`` has of a memory.
+_QUESTION_IDS = ("question_id", "evidence", "evidence_turns", "corrected_evidence", "sources")
+
+
+def _scrub_outputs(given: Any, replace: Callable[[str], str | None]) -> Any:
+    scrubbed = _scrub(given, replace, False)
+    question = given.get("qa") if isinstance(given, Mapping) else None
+    if isinstance(question, Mapping):
+        # Nobody but the package writes these: under the same names elsewhere an engine may have put words.
+        scrubbed["qa"].update({key: question[key] for key in _QUESTION_IDS if key in question})
     return scrubbed
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_memeval.gates import GateResult
 from pytest_memeval.metrics.catalog import METRICS, SECTIONS
 from pytest_memeval.report.build import report_notes
 from pytest_memeval.report.funnel import run_funnel
+from pytest_memeval.report.markdown_cells import code, escape, paragraph, shorten, table
+from pytest_memeval.report.markdown_kinds import kind_lines, lowest_lines
 from pytest_memeval.report.messages import metric_title, sentence, text
 from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
-from pytest_memeval.report.questions import question_sets
 from pytest_memeval.report.reader import run_of
 from pytest_memeval.report.tables import (
     case_misses,
@@ -34,38 +34,7 @@ HEAT_WIDTH = 20
 MOST_CASES = 20
 MOST_ERRORS = 50
 MOST_CONFUSIONS = 15
-#: Every column behind the first.
-_NUMBERS = frozenset(range(1, 20))
 _STATUS_SIGN = {"passed": "✅", "missed": "❌", "unmeasured": "⚠️", "not_applicable": "➖"}
-#: Signs with a meaning inside a line; those that only mean something at its start cannot stand there in a cell.
-_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
-_WHITE = re.compile(r"\s+")
-
-
-def escape(value: Any) -> str:
-    """Text for a table cell, shown as it is: no Markdown, no HTML, no mention, no line break."""
-    flat = _WHITE.sub(" ", str(value)).strip()
-    flat = flat.encode("utf-8", "backslashreplace").decode("utf-8")
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace("@", "&#64;").replace("://", "&#58;//")
-    return _SPECIAL.sub(r"\\\1", flat)
-
-
-def code(value: Any) -> str:
-    """A name in code style inside a table cell; falls back to escaped text where it holds a backtick or a bar."""
-    flat = _WHITE.sub(" ", str(value)).strip().encode("utf-8", "backslashreplace").decode("utf-8")
-    return escape(flat) if "`" in flat or "|" in flat or not flat else f"`{flat}`"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) -> Iterator[str]:
-    """A Markdown table, its cells already escaped; columns numbered in ``right`` are aligned to the right."""
-    yield "| " + " | ".join(head) + " |"
-    yield "| " + " | ".join("---:" if number in right else "---" for number in range(len(head))) + " |"
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-
-
-def shorten(value: str, limit: int = 200) -> str:
-    return value if len(value) <= limit else value[: limit - 1] + "…"
 
 
 def markdown_report(report: Mapping[str, Any], lang: str = "en") -> str:
@@ -85,14 +54,14 @@ class _Page:
         gates = [GateResult.from_json(gate) for gate in self._report["gates"]]
         notes = report_notes(run_of(self._report), gates, self._lang, case_sets=self._report["case_sets"])
         for note in notes[:1]:
-            yield f"> {_paragraph(note)}"
+            yield f"> {paragraph(note)}"
             yield ""
         yield f"# {self._('report_title')}"
         yield ""
         yield from self._head()
         yield from self._gates(gates)
         yield from self._counts()
-        yield from self._questions()
+        yield from kind_lines(self._report, self._lang)
         yield from self._metrics()
         yield from self._heat_map()
         yield from self._confusions()
@@ -100,12 +69,13 @@ class _Page:
         yield from self._misses()
         yield from self._trials()
         yield from self._worst()
+        yield from lowest_lines(self._entries, self._lang, MOST_CASES)
         yield from self._calls()
         yield from self._errors()
         yield from self._expectations()
         if notes[1:]:
             yield from self._title("notes")
-            yield from (f"- {_paragraph(note)}" for note in notes[1:])
+            yield from (f"- {paragraph(note)}" for note in notes[1:])
 
     def _title(self, key: str) -> Iterator[str]:
         yield ""
@@ -174,27 +144,6 @@ class _Page:
         yield from table(
             [self._("stage"), *(self._(f"status.{name}") for name in stages)], rows, frozenset(range(1, 7))
         )
-
-    def _questions(self) -> Iterator[str]:
-        for one in question_sets(self._report, self._lang):
-            yield ""
-            yield f"## {self._('question.title')}: {code(one.path)}"
-            yield ""
-            yield escape(one.asked())
-            yield ""
-            yield from table(one.head(), ([code(row[0]), *map(escape, row[1:])] for row in one.rows()), _NUMBERS)
-            yield ""
-            yield from (f"- {escape(line)}" for line in one.lines())
-            head, rows = one.conversations()
-            if rows:
-                yield ""
-                yield f"### {one.by_text()}"
-                yield ""
-                yield from table(head, ([code(row[0]), *row[1:]] for row in rows), _NUMBERS)
-            yield ""
-            yield f"### {self._('question.protocol')}"
-            yield ""
-            yield from (f"- {code(name)}: {escape(value)}" for name, value in one.protocol())
 
     def _metrics(self) -> Iterator[str]:
         yield from self._title("metrics")
@@ -374,11 +323,6 @@ class _Page:
         if count > 0:
             yield ""
             yield self._("more", count=count)
-
-
-def _paragraph(note: str) -> str:
-    """A note outside tables keeps its code style but no HTML."""
-    return _WHITE.sub(" ", note).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def heat_bar(score: float | None) -> str:

@@ -12,6 +12,7 @@ from pytest_memeval.report.texts.plan import PLAN_TEXTS
 from pytest_memeval.report.texts.questions import QUESTION_TEXTS
 from pytest_memeval.report.texts.reasons import REASON_TEXTS
 from pytest_memeval.report.texts.terminal import TERMINAL_TEXTS, TRIAL_TEXTS
+from pytest_memeval.report.texts.views import VIEW_TEXTS
 from pytest_memeval.report.texts.words import STATUS_TEXTS, WORD_TEXTS
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
@@ -27,6 +28,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "plan": PLAN_TEXTS,
     "html": PAGE_TEXTS,
     "question": QUESTION_TEXTS,
+    "view": VIEW_TEXTS,
 }
 _TEXTS: Mapping[str, tuple[str, str]] = {
     **{f"{prefix}.{key}": pair for prefix, table in _TABLES.items() for key, pair in table.items()},

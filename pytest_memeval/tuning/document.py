@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_memeval.report.console import columns
-from pytest_memeval.report.markdown import code, escape, table
+from pytest_memeval.report.markdown_cells import code, escape, table
+from pytest_memeval.report.messages import LANGUAGES
+from pytest_memeval.report.reader import REPORT_NAME, ReportError, readable
 from pytest_memeval.report.write import write_lines
 from pytest_memeval.tuning.html_page import html_page
 from pytest_memeval.tuning.wording import Words, number, params_text
@@ -24,6 +27,40 @@ def write_tuning(folder: Path, document: Mapping[str, Any], lang: str) -> list[P
     for path, content in zip(paths, (markdown_page(document, lang), html_page(document, lang), text), strict=True):
         write_lines(path, [content.rstrip("\n") + "\n"])
     return paths
+
+
+def is_tuning(path: Path) -> bool:
+    """Whether a path is a tuning document, or a folder with one and without the report of a run. Reads its beginning
+    only."""
+    if path.is_dir():
+        return (path / JSON_NAME).is_file() and not (path / REPORT_NAME).is_file()
+    try:
+        with path.open("rb") as file:
+            return re.search(rb'"kind"\s*:\s*"tuning"', file.read(4096)) is not None
+    except OSError:
+        return False
+
+
+def load_tuning(path: Path) -> dict[str, Any]:
+    """The tuning document at ``path``: the file, or its folder. ReportError for one that this version cannot show."""
+    file = path / JSON_NAME if path.is_dir() else path
+    try:
+        document = json.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ReportError(f"There is no tuning document at {file}: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{file} is not valid JSON: {error}.") from error
+    if not isinstance(document, dict) or document.get("kind") != "tuning":
+        raise ReportError(f"{file} is no tuning document: memeval tune writes one as {JSON_NAME}.")
+    version, known = str(document.get("schema_version")), SCHEMA_VERSION.partition(".")[0]
+    if version.partition(".")[0] != known:
+        raise ReportError(f"{file} has schema version {version}; this version of memeval reads {known}.x.")
+    with readable(str(file)):
+        # Whatever it lacks is told here, and not in the middle of a page.
+        for lang in LANGUAGES:
+            markdown_page(document, lang)
+            html_page(document, lang)
+    return document
 
 
 def terminal_lines(document: Mapping[str, Any], lang: str) -> Iterator[str]:

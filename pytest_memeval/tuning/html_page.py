@@ -22,6 +22,7 @@ code { font-size: .92em; overflow-wrap: anywhere; }
 .verdict { border-left: .35rem solid var(--mild); padding: .4rem .9rem; margin: 1rem 0; }
 .verdict.conclusive { border-color: var(--good); }
 .faint { color: var(--faint); }
+.scroll { overflow-x: auto; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; }
 figure { margin: 0; max-width: 100%; }
 figcaption { font-weight: 600; overflow-wrap: anywhere; }
@@ -47,7 +48,14 @@ def html_page(document: Mapping[str, Any], lang: str) -> str:
     return head + "\n".join((f"<h1>{escape(title)}</h1>", *_body(words))) + "\n</body>\n</html>\n"
 
 
-def _body(words: Words) -> Iterator[str]:
+def html_parts(document: Mapping[str, Any], lang: str) -> Iterator[str]:
+    """The same without a head, under headings of the third level, to stand in the page of a run."""
+    words = Words(document, lang)
+    yield f'<p class="faint">{escape(words("title"))}: <code>{escape(document["case_set"])}</code></p>'
+    yield from _body(words, "h3")
+
+
+def _body(words: Words, heading: str = "h2") -> Iterator[str]:
     rrf = words.rrf
     sure = " conclusive" if rrf["conclusion"] == "conclusive" else ""
     yield f'<p class="verdict{sure}"><strong>{escape(words.verdict())}</strong>. {escape(words.reason())}</p>'
@@ -57,7 +65,7 @@ def _body(words: Words) -> Iterator[str]:
     yield from _table(None, words.value_rows(), code=1)
     yield from _list((*words.unseen_lines(), *words.method_lines()))
     if rrf["param_sensitivity"]:
-        yield f"<h2>{escape(words('sensitivity'))}</h2>"
+        yield f"<{heading}>{escape(words('sensitivity'))}</{heading}>"
         yield from _table(words.sensitivity_head(), words.sensitivity_rows(), right={1, 2, 3})
         yield f'<p class="faint">{escape(words("spread_note"))} {escape(words("curves"))}</p>'
         yield '<div class="charts">'
@@ -70,11 +78,11 @@ def _body(words: Words) -> Iterator[str]:
         yield "</div>"
     for title, lines in ((words("diagnosis"), words.diagnosis_lines()), (words("remarks"), words.remarks())):
         if lines:
-            yield f"<h2>{escape(title)}</h2>"
+            yield f"<{heading}>{escape(title)}</{heading}>"
             yield from _list(lines)
     shown, more = words.best_results()
     if shown:
-        yield f"<h2>{escape(words('results'))}</h2>"
+        yield f"<{heading}>{escape(words('results'))}</{heading}>"
         rows = [[params_text(one["params"]), number(one["score"])] for one in shown]
         yield from _table([words("parameter"), words("score")], rows, right={1}, code=0)
         if more:
@@ -103,7 +111,8 @@ def _table(
         return f"<tr>{''.join(made)}</tr>"
 
     top = f"<thead>{cells('th', head)}</thead>" if head is not None else ""
-    yield f"<table>{top}<tbody>{''.join(cells('td', row) for row in rows)}</tbody></table>"
+    body = "".join(cells("td", row) for row in rows)
+    yield f'<div class="scroll" tabindex="0"><table>{top}<tbody>{body}</tbody></table></div>'
 
 
 # -- curves

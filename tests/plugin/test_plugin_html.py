@@ -154,7 +154,9 @@ def test_a_run_without_cases_gets_no_summary(project: Project) -> None:
 def test_the_page_is_written_in_the_language_of_the_run(project: Project) -> None:
     project.cases(good_cases(1))
     project.run(*HTML, "--memeval-lang", "zh")
-    assert "标注记忆的去向" in (project.path / "page.html").read_text(encoding="utf-8")
+    shown, waiting = (project.path / "page.html").read_text(encoding="utf-8").split('<template id="memeval-other"', 1)
+    assert "标注记忆的去向" in shown
+    assert "标注记忆的去向" not in waiting.partition("</template>")[0]
 
 
 @MODES

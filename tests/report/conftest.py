@@ -6,3 +6,5 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from browser_bench import browser, opened, page, report, run  # noqa: F401  # fixtures of all files here

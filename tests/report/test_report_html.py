@@ -14,10 +14,11 @@ from report_samples import SET, errored_case, full_case, run_info, set_info
 from pytest_memeval.report.build import build_report
 from pytest_memeval.report.calls import calls_of
 from pytest_memeval.report.html.elements import Html, clean, element
-from pytest_memeval.report.html.page import asset, html_page
+from pytest_memeval.report.html.page import asset, html_page, row_place
 from pytest_memeval.report.html.payload import Lines, script_json
 from pytest_memeval.report.numbers import value_text
 
+SCRIPTS = "".join(asset(name) for name in ("case.js", "views.js", "list.js", "embed.js"))
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 
 
@@ -104,8 +105,8 @@ def test_nothing_is_loaded_and_no_other_script_can_run():
     policy = next(a["content"] for t, a in parsed.elements if a.get("http-equiv") == "Content-Security-Policy")
     assert "default-src 'none'" in policy
     assert re.search(r"script-src 'sha256-[A-Za-z0-9+/=]{44}'", policy)
-    assert not re.search(r"https?://", asset("case.js") + asset("list.js") + asset("page.css"))
-    assert "innerHTML" not in asset("case.js") + asset("list.js")
+    assert not re.search(r"https?://", SCRIPTS + asset("page.css"))
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", SCRIPTS)
 
 
 def test_hostile_texts_stay_texts():
@@ -167,17 +168,46 @@ def test_a_page_of_private_conversations_holds_no_text_of_theirs(policy):
     assert (message["id"], message["role"]) == ("msg_1", "user")
 
 
-def test_both_languages_have_their_page():
-    report = report_of(full_case(1))
-    assert '<html lang="en">' in html_page(report)
-    assert "记忆评测" in html_page(report, "zh")
+@pytest.mark.parametrize(("lang", "other"), [("en", "zh"), ("zh", "en")])
+def test_a_page_shows_one_language_and_has_the_other_at_hand(lang, other):
+    report = report_of(full_case(1), errored_case(2))
+    page = html_page(report, lang)
+    assert f'<html lang="{lang}">' in page
+    shown, waiting = page.split(f'<template id="memeval-other" lang="{other}">')
+    waiting = waiting.partition("</template>")[0]
+    assert f'<div id="memeval-part" lang="{lang}">' in shown
+    texts = {"en": ("Memory evaluation", "Go to the cases"), "zh": ("记忆评测", "跳到用例列表")}
+    for half, said, unsaid in ((shown, lang, other), (waiting, other, lang)):
+        body = half.partition("<body")[2] or half
+        assert all(text in body for text in texts[said])
+        assert not any(text in body for text in texts[unsaid])
+    # Both halves have the same figures at the same places.
+    parsed = [Page(half).figures for half in ("<div" + shown.partition('<div id="memeval-part"')[2], waiting)]
+    assert parsed[0] == parsed[1] != {}
+    assert set(Page(page).data["texts"]) == {"en", "zh"}
+
+
+@pytest.mark.parametrize(("lang", "other"), [("en", "zh"), ("zh", "en")])
+def test_a_row_in_another_page_has_both_languages(lang, other):
+    place = row_place("cases/a.yaml::<b>", lang)
+    assert re.findall(r'<span lang="(..)"( hidden)?>', place) == [(lang, ""), (other, " hidden")]
+    assert 'data-memeval-case="cases/a.yaml::&lt;b&gt;"' in place
+
+
+def test_parts_from_elsewhere_are_shown_in_the_language_of_each_half():
+    given = {"en": "<p>in English</p>", "zh": "<p>中文部分</p>"}
+    shown, waiting = html_page(report_of(full_case(1)), comparison=given, tuning=given).split("<template", 1)
+    assert (shown.count("in English"), shown.count("中文部分")) == (2, 0)
+    assert (waiting.count("in English"), waiting.count("中文部分")) == (0, 2)
 
 
 def test_history_is_drawn_from_two_runs_on():
     report = report_of(full_case(1))
     point = {"label": "2026-01-01", "value": 0.5, "low": 0.4, "high": 0.6}
     assert "<svg" not in html_page(report, history=[point])
-    assert html_page(report, history=[point, {**point, "value": 0.7, "low": None, "high": None}]).count("<circle") == 2
+    drawn = html_page(report, history=[point, {**point, "value": 0.7, "low": None, "high": None}])
+    # Once in each language, of which one is seen.
+    assert [half.count("<circle") for half in drawn.split("<template", 1)] == [2, 2]
 
 
 def test_other_kinds_of_case_are_shown_as_they_are():

@@ -7,7 +7,8 @@ from report_samples import SET, case, errored_case, full_case, ratio_record, run
 
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.report.build import build_report
-from pytest_memeval.report.markdown import escape, heat_bar, markdown_report
+from pytest_memeval.report.markdown import heat_bar, markdown_report
+from pytest_memeval.report.markdown_cells import escape
 from pytest_memeval.results import CaseError
 
 HOSTILE = "<img src=x onerror=alert(1)>|</script>\n# head `code` [link](http://x.y) @user *b*"

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_memeval.report.html.drawing import line_chart
 from pytest_memeval.report.html.elements import Html, Words, code, element, figure, grid, joined
+from pytest_memeval.report.html.retrieval import retrieval
 from pytest_memeval.report.html.scores import main_score
 from pytest_memeval.report.messages import metric_title
 from pytest_memeval.report.numbers import number_text, value_text
@@ -17,24 +18,30 @@ BINS = 10
 
 
 def charts(
-    report: Mapping[str, Any], words: Words, history: Sequence[Mapping[str, Any]] = (), metric: str = ""
+    report: Mapping[str, Any],
+    words: Words,
+    history: Sequence[Mapping[str, Any]] = (),
+    metric: str = "",
+    tuning: Html | None = None,
 ) -> Html:
     """Every picture that the report has figures for. ``history`` are points ``{label, value, low, high}`` of ``metric``
-    in the order of their times."""
+    in the order of their times; ``tuning`` is what a tuning run says of retrieval parameters, already rendered."""
+    wide = (words("funnel"), words("tuning"))
     parts: list[tuple[str, Html | None]] = [
         (words("funnel"), funnel_chart(report.get("funnel"), words)),
         (words("heat"), heat_map(report, words)),
         (words("confusion"), confusions(report, words)),
         (words("sections_by_mode"), sections_by_mode(report, words)),
         (words("distribution"), distribution(report, words)),
-        (words("sensitivity"), sensitivity(report.get("rrf"), words)),
+        (words("retrieval"), retrieval(report, words)),
+        (words("tuning"), tuning),
         (words("history"), history_chart(history, metric, words)),
     ]
     return element(
         "div",
         *(
-            element("section", element("h2", title), part, class_="chart" if at else "chart wide")
-            for at, (title, part) in enumerate(parts)
+            element("section", element("h2", title), part, class_="chart wide" if title in wide else "chart")
+            for title, part in parts
             if part is not None
         ),
         class_="charts",
@@ -167,26 +174,6 @@ def _histogram(path: str, values: Sequence[float], words: Words) -> Html:
             grid([words.common("value"), words("cases"), ""], rows, right=frozenset({1}), caption=note, row_head=True),
         )
     )
-
-
-def sensitivity(rrf: Mapping[str, Any] | None, words: Words) -> Html | None:
-    """What each retrieval parameter does to the score."""
-    found: Mapping[str, Any] = (rrf or {}).get("param_sensitivity") or {}
-    if not found:
-        return None
-    parts: list[Html] = [element("p", words("sensitivity_note", metric=str((rrf or {}).get("metric", ""))))]
-    for name, one in found.items():
-        if not isinstance(one, Mapping) or not one.get("values"):
-            continue
-        scores = one.get("at_best") or one.get("marginal") or ()
-        points = [
-            {"label": str(value), "value": score, "low": None, "high": None}
-            for value, score in zip(one["values"], scores, strict=False)
-            if score is not None
-        ]
-        if points:
-            parts.append(element("figure", line_chart(points, str(name)), element("figcaption", code(name))))
-    return joined(parts)
 
 
 def history_chart(points: Sequence[Mapping[str, Any]], metric: str, words: Words) -> Html | None:

@@ -9,13 +9,16 @@ from pytest_memeval.report.html.elements import Html, element
 from pytest_memeval.report.numbers import value_text
 
 
-def line_chart(points: Sequence[Mapping[str, Any]], title: str) -> Html:
-    """Points ``{label, value, low, high}`` from left to right, intervals as bars; each has its numbers as a title."""
-    width, height, left, top, bottom = 640, 200, 52, 12, 30
+def line_chart(
+    points: Sequence[Mapping[str, Any]], title: str, *, span: tuple[float, float] | None = None, width: int = 640
+) -> Html:
+    """Points ``{label, value, low, high}`` from left to right, intervals as bars; each has its numbers as a title.
+    ``span`` is the scale's least and greatest value, so that several drawings compare; without it the points' own."""
+    height, left, top, bottom = 200, 52, 12, 30
     known = [
         number for point in points for number in (point["value"], point["low"], point["high"]) if number is not None
     ]
-    low, high = min(known), max(known)
+    low, high = span or (min(known), max(known))
     room = max((high - low) * 0.1, 0.02)
     low, high = low - room, high + room
     step = (width - left - 16) / max(1, len(points) - 1)

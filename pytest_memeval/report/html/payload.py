@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_memeval.metrics.catalog import SECTIONS
 from pytest_memeval.report.entries import HOISTED
 from pytest_memeval.report.funnel import case_funnel
-from pytest_memeval.report.html.elements import Words
 from pytest_memeval.report.html.scores import main_score
 from pytest_memeval.report.json_report import dumps
+from pytest_memeval.report.messages import LANGUAGES, text
 from pytest_memeval.report.texts.page import PAGE_TEXTS
+from pytest_memeval.report.texts.views import VIEW_TEXTS
+from pytest_memeval.report.views import question_view, sample_view, search_view, trials_view
 
-#: Outputs that the page shows in its own way; all others are shown as they are.
-_SHOWN_OUTPUTS = frozenset({"l1", "l15", "l2", "template", "inject"})
 _UNSAFE = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )  # fmt: skip
@@ -33,15 +33,24 @@ class Lines:
 
 
 def page_data(
-    report: Mapping[str, Any], words: Words, calls: Iterable[Mapping[str, Any]] = (), *, most: int | None = None
+    report: Mapping[str, Any], lang: str = "en", calls: Iterable[Mapping[str, Any]] = (), *, most: int | None = None
 ) -> dict[str, Any]:
-    """``{texts, lines, cases, memory_stages}``. ``calls`` are the run's model calls with their prompts and answers
-    (:func:`pytest_memeval.report.calls.calls_of`, or a run's ``calls.jsonl.gz``)."""
+    """``{lang, texts, lines, cases}``, the texts by language. ``calls`` are the run's model calls with their prompts
+    and answers (:func:`pytest_memeval.report.calls.calls_of`, or a run's ``calls.jsonl.gz``)."""
     lines = Lines()
     texts: dict[str, Mapping[str, Any]] = {str(call.get("id")): call for call in calls}
-    shown = {key: words(key) for key in PAGE_TEXTS if key.partition(".")[0] in ("js", "stage", "cause")}
     cases = [_case(entry, texts, lines) for entry in report["per_case"][:most]]
-    return {"texts": shown, "lines": list(lines.lines), "cases": cases}
+    said = {language: dict(_said(language)) for language in LANGUAGES}
+    return {"lang": lang, "texts": said, "lines": list(lines.lines), "cases": cases}
+
+
+def _said(lang: str) -> Iterator[tuple[str, str]]:
+    """What the script says."""
+    for key in PAGE_TEXTS:
+        if key.partition(".")[0] in ("js", "stage", "cause"):
+            yield key, text(f"html.{key}", lang)
+    yield from ((f"view.{key}", text(f"view.{key}", lang)) for key in VIEW_TEXTS)
+    yield from ((f"trials.{key}", text(f"trials.{key}", lang)) for key in ("mean", "sd", "low", "high"))
 
 
 def script_json(data: Any) -> str:
@@ -54,6 +63,8 @@ def _case(entry: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]], line
     first = entry.get("l1") or {}
     details = first.get("details") or {}
     funnel = entry["funnel"] if "funnel" in entry else case_funnel(entry)
+    views: dict[str, Any] = {"qa": question_view(entry), "rag": sample_view(entry), "search": search_view(entry)}
+    shown = {stage for stage, view in views.items() if view}
     case = {
         "id": entry["node_id"],
         "set": entry["set"],
@@ -77,8 +88,11 @@ def _case(entry: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]], line
         "truth": details.get("truth"),
         "near": details.get("near_misses"),
         **{short: entry.get(key) for short, key in _SHORT.items()},
-        "details": _details(entry),
-        "outputs": entry["outputs"],
+        "details": _details(entry, shown),
+        "outputs": {stage: made for stage, made in (entry["outputs"] or {}).items() if stage not in shown},
+        **views,
+        "trials": trials_view(entry),
+        "spread": entry.get("spread"),
         "facts": entry["facts"],
         "funnel": funnel,
         "calls": _calls(entry, texts, lines),
@@ -100,11 +114,12 @@ def _values(entry: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _details(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _details(entry: Mapping[str, Any], shown: Collection[str]) -> dict[str, Any]:
+    """Details that no view holds already."""
     found: dict[str, Any] = {}
     for section in SECTIONS:
         details = (entry.get(section) or {}).get("details") or {}
-        if details and section != "l1":
+        if details and section != "l1" and section not in shown:
             found[section] = details
     return found
 

@@ -19,6 +19,8 @@ MAIN_SCORES: tuple[tuple[str, str], ...] = (
     ("l2", "section_hit_rate"),
     ("inject", "pipeline_coverage"),
     ("search", "ndcg@10"),
+    ("rag", "faithfulness"),
+    ("rag", "answer_f1"),
 )
 
 

@@ -2,10 +2,11 @@
 // Everything shown of a case. Texts only ever become text nodes: nothing here reads HTML.
 const memeval = (() => {
   const holder = document.getElementById("memeval-data");
-  const data = holder ? JSON.parse(holder.textContent) : { cases: [], texts: {}, lines: [] };
+  const data = holder ? JSON.parse(holder.textContent) : { cases: [], texts: {}, lines: [], lang: "en" };
   const byId = new Map(data.cases.map((one) => [one.id, one]));
+  let lang = data.lang ?? "en";
   const t = (key, values = {}) =>
-    (data.texts[key] ?? key).replace(/\{(\w+)\}/g, (all, name) => (name in values ? String(values[name]) : all));
+    (data.texts[lang]?.[key] ?? key).replace(/\{(\w+)\}/g, (all, name) => (name in values ? String(values[name]) : all));
 
   function el(tag, attributes, ...children) {
     const made = document.createElement(tag);
@@ -20,6 +21,8 @@ const memeval = (() => {
   const shown = (value) =>
     value === null || value === undefined ? "-" : typeof value !== "number" ? String(value)
       : Number.isInteger(value) ? String(value) : value.toFixed(3);
+  // A measured value, which 0 and 1 are to as many places as any other; counts have none.
+  const figure = (value) => (typeof value === "number" && Math.abs(value) < 2 ? value.toFixed(3) : shown(value));
   const chip = (text, kind = "") => el("span", { class: `chip ${kind}` }, text);
   const words = (text) => text ?? t("js.no_text");
   const lines = (numbers) => (numbers ?? []).map((number) => data.lines[number]).join("\n");
@@ -67,7 +70,8 @@ const memeval = (() => {
   function head(one) {
     const kinds = { scored: "good", errored: "bad", skipped: "warn" };
     return el("p", {},
-      chip(t(`js.${one.outcome}`), kinds[one.outcome]), chip(one.difficulty), chip(one.source),
+      chip(t(`js.${one.outcome}`), kinds[one.outcome]),
+      [one.difficulty, one.source].filter((name) => name !== "unspecified").map((name) => chip(name)),
       (one.tags ?? []).map((tag) => chip(tag)), el("code", {}, one.line ? `${one.set}:${one.line}` : one.set), " ",
       document.getElementById("list") ? el("a", { href: `#case=${encodeURIComponent(one.id)}` }, t("js.link")) : null);
   }
@@ -76,6 +80,12 @@ const memeval = (() => {
     return [title("js.errors"),
       ...(one.errors ?? []).map((error) => el("p", { class: "error" }, `[${error.stage}] ${error.kind}: ${error.message}`)),
       ...(one.missed ?? []).map((missed) => el("p", { class: "error" }, `${t("js.missed")}: ${missed}`))];
+  }
+  function said(message, sources) {
+    const who = [message.id, message.name ?? message.role, message.time].filter(Boolean).join(" · ");
+    return el("div", { class: `message${sources ? " cited" : ""}` },
+      el("span", { class: "who" }, who, sources ? ` · ${t("js.cited")} ${sources.map((n) => `#${n}`).join(" ")}` : ""),
+      words(message.content));
   }
   function conversation(one, view) {
     const messages = one.input?.conversation;
@@ -86,11 +96,7 @@ const memeval = (() => {
       cited.get(id).push(index);
     }));
     return [title("js.conversation"), ...messages.map((message) => {
-      const sources = cited.get(message.id);
-      const who = [message.id, message.name ?? message.role, message.time].filter(Boolean).join(" · ");
-      const place = el("div", { class: `message${sources ? " cited" : ""}` },
-        el("span", { class: "who" }, who, sources ? ` · ${t("js.cited")} ${sources.map((n) => `#${n}`).join(" ")}` : ""),
-        words(message.content));
+      const place = said(message, cited.get(message.id));
       view.messages.set(message.id, place);
       return place;
     })];
@@ -129,14 +135,14 @@ const memeval = (() => {
       const wrong = [pair.memory_type_right === false ? "memory_type" : null, pair.time_velocity_right === false ? "time_velocity" : null]
         .filter(Boolean).map((name) => chip(`✕ ${name}`, "warn"));
       fold3(cell(pair.truth, a, parts && side(parts, "ins")), cell(pair.pred, b, parts && side(parts, "del")),
-        shown(pair.similarity), [...labels(a?.dimensions, pair.missed, pair.extra), ...wrong]);
+        figure(pair.similarity), [...labels(a?.dimensions, pair.missed, pair.extra), ...wrong]);
     }
     const near = new Map((one.near ?? []).map((miss) => [miss.truth, miss]));
     for (const index of one.absent ?? []) {
       const close = near.get(index);
       const beside = close ? [el("span", { class: "warn-text" }, t("js.near")), el("br"), words(found[close.pred]?.content)]
         : el("span", { class: "bad-text" }, t("js.not_extracted"));
-      fold3(cell(index, truths[index]), beside, close ? shown(close.similarity) : "-", labels([], truths[index]?.dimensions, []));
+      fold3(cell(index, truths[index]), beside, close ? figure(close.similarity) : "-", labels([], truths[index]?.dimensions, []));
     }
     for (const index of one.extra ?? [])
       fold3(el("span", { class: "warn-text" }, t("js.not_expected")), cell(index, found[index]), "-", labels([], [], found[index]?.dimensions));
@@ -176,7 +182,7 @@ const memeval = (() => {
     if (!count(made) && !judged) return [];
     const matched = new Map((judged?.labels ?? []).map((label) => [label.pred, label]));
     const rows = (made ?? []).map((scene) => [words(scene.title), matched.get(scene.title)?.truth ?? "-",
-      shown(matched.get(scene.title)?.similarity), (scene.memory_ids ?? []).map((id) => chip(id)), scene.change ?? ""]);
+      figure(matched.get(scene.title)?.similarity), (scene.memory_ids ?? []).map((id) => chip(id)), scene.change ?? ""]);
     for (const label of judged?.labels_missed ?? []) rows.push([el("span", { class: "bad-text" }, t("js.scene_missed")), words(label), "-", "", ""]);
     return [title("js.scenes"), table([t("js.extracted"), t("js.expected"), t("js.similarity"), t("js.memories"), ""], rows)];
   }
@@ -192,18 +198,23 @@ const memeval = (() => {
     return parts;
   }
   function blocks(one) {
-    const made = one.outputs?.inject;
-    if (!made) return [];
-    const parts = [title("js.blocks")];
+    const made = one.outputs?.inject, later = one.input?.subsequent_conversation;
+    if (!made && !count(later)) return [];
+    const parts = [];
     for (const kind of ["pipeline", "labelled"]) {
-      if (!made[kind]) continue;
+      if (!made?.[kind]) continue;
       const relevant = one.details?.inject?.[kind]?.relevant_blocks ?? [];
-      parts.push(fold(t(`js.${kind}`), ...made[kind].map((block) => el("div", {},
+      const place = fold(t(`js.${kind}`), ...made[kind].map((block) => el("div", {},
         el("p", {}, words(block.title), " ", block.present ? null : chip(t("js.absent")),
           relevant.includes(block.title) ? chip(t("js.referenced"), "good") : null),
-        block.text ? el("pre", {}, block.text) : null))));
+        block.text ? el("pre", {}, block.text) : null)));
+      place.open = count(later) > 0 && parts.length === 0;
+      parts.push(place);
     }
-    return parts;
+    if (!count(later)) return [title("js.blocks"), ...parts];
+    return [el("div", { class: "beside" },
+      el("div", {}, title("view.later"), ...later.map((message) => said(message))),
+      el("div", {}, title("view.injected"), ...parts))];
   }
   function calls(one) {
     if (!count(one.calls)) return [];
@@ -224,7 +235,7 @@ const memeval = (() => {
   function figures(one) {
     const rows = [];
     for (const [section, values] of Object.entries(one.values ?? {}))
-      for (const [name, value] of Object.entries(values)) rows.push([el("code", {}, `${section}.${name}`), shown(value)]);
+      for (const [name, value] of Object.entries(values)) rows.push([el("code", {}, `${section}.${name}`), figure(value)]);
     return rows.length ? [fold(`${t("js.figures")} (${rows.length})`, table(["", ""], rows))] : [];
   }
   // What other kinds of case hold (questions, samples), and what engines noted, as it is.
@@ -242,11 +253,10 @@ const memeval = (() => {
     if (count(one.facts)) json(`${t("js.notes")} (${one.facts.length})`, one.facts);
     return parts;
   }
-  function caseView(one) {
-    const view = { messages: new Map() };
-    const said = conversation(one, view);
-    return el("div", { class: "memeval-view" }, head(one), errors(one), said, memories(one, view), way(one), decisions(one),
-      scenes(one), sections(one), blocks(one), calls(one), figures(one), rest(one));
-  }
-  return { data, byId, t, el, shown, caseView, count };
+  return {
+    data, byId, t, el, shown, figure, chip, words, count, table, title, fold,
+    parts: { head, errors, conversation, memories, way, decisions, scenes, sections, blocks, calls, figures, rest },
+    get lang() { return lang; },
+    set lang(name) { lang = name; },
+  };
 })();
