@@ -38,11 +38,20 @@ def question_findings(
 
     folder = Path(tempfile.mkdtemp(prefix="memeval-doctor-"))
 
-    async def asked(engine: object, sample: Sample) -> list[Any]:
-        place = folder / f"{sample.sample_id}-{len(list(folder.iterdir()))}"
+    def new_folder(sample_id: str) -> Path:
+        place = folder / f"{sample_id}-{len(list(folder.iterdir()))}"
         place.mkdir()
+        return place
+
+    async def asked(engine: object, sample: Sample) -> list[Any]:
         reader = EngineReader(
-            engine, llm, harness.prompt_set(), harness.registry, harness.templates, get_folder=lambda _: place
+            engine,
+            llm,
+            harness.prompt_set(),
+            harness.registry,
+            harness.templates,
+            get_folder=new_folder,
+            embedder=harness.search.embedder(),
         )
         try:
             async with asyncio.timeout(patience):

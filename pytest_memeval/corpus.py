@@ -140,6 +140,8 @@ class CorpusStore:
         self._attempt += 1
         self.name = self.corpus.name if self._attempt == 1 else f"{self.corpus.name}-{self._attempt}"
         self.databases = OpenDatabases()
+        #: Has the engine let go of the store; set as soon as something may have been put in.
+        self.release: Callable[[], None] | None = None
         self._folder: Path | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -176,7 +178,7 @@ class CorpusStore:
         try:
             await load()
         except BaseException:
-            self.databases.close()
+            self._let_go()
             task = self._task
             self._renew()
             self._task = task
@@ -185,6 +187,12 @@ class CorpusStore:
 
     def close(self) -> None:
         self._closed = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        release, self.release = self.release, None
+        if release is not None:
+            release()
         self.databases.close()
 
 

@@ -136,15 +136,9 @@ class StageExecutor:
 
     def close(self) -> None:
         """Let the engine let go of the case's stores, and close the databases that were opened here."""
-        release = getattr(self._engine, "release", None)
         contexts, self._contexts = self._contexts, {}
-        if callable(release):
-            for ctx in contexts.values():
-                # What goes wrong here is no part of the case any more.
-                with contextlib.suppress(Exception):
-                    waits = release(replace(ctx, record=_no_record))
-                    if inspect.isawaitable(waits):
-                        run_sync(_awaited(waits), timeout=RELEASE_SECONDS)
+        for ctx in contexts.values():
+            _let_go(self._engine, ctx)
         for databases in self._own:
             databases.close()
 
@@ -250,6 +244,7 @@ class StageExecutor:
     async def _load_corpus(self, store: CorpusStore, trace: Trace) -> None:
         # What is noted here would be one case's by chance.
         ctx = replace(self._corpus_context(store, trace), record=_no_record)
+        store.release = partial(_let_go, self._engine, ctx)
         await self._call("load", store_memories(store.corpus), [], ctx)
         await self._indexed(ctx)
 
@@ -425,6 +420,17 @@ def _no_record(kind: str, **fields: Any) -> None:
 
 def _no_folder() -> Path:
     raise StageError("this run gives the case no folder of its own", kind="unsupported")
+
+
+def _let_go(engine: object, ctx: StageContext) -> None:
+    """Tell the engine that the store of ``ctx`` is not used again."""
+    release = getattr(engine, "release", None)
+    if callable(release):
+        # What goes wrong here is no part of any case.
+        with contextlib.suppress(Exception):
+            waits = release(replace(ctx, record=_no_record))
+            if inspect.isawaitable(waits):
+                run_sync(_awaited(waits), timeout=RELEASE_SECONDS)
 
 
 async def _awaited(waits: Awaitable[Any]) -> None:

@@ -13,7 +13,7 @@ stage                 method                                      returns
 ====================  ==========================================  =========================================
 (before the stages)   ``load(memories, scenes, ctx)``             nothing; fills the store
 (after writing)       ``await_indexed(ctx)`` (optional)           nothing; what was written can be found
-(after the case)      ``release(ctx)`` (optional)                 nothing; the store is not used again
+(at the end)          ``release(ctx)`` (optional)                 nothing; the store is not used again
 ``l1``                ``extract(conversation, ctx)``              ``list[Memory]``
 (after ``l1``)        ``normalize(memories, ctx)`` (optional)     ``list[Memory]``
 ``l15``               ``resolve(memories, ctx)``                  ``list[Decision]``, already applied

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.datasets.models import QAPair, Sample
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet
     from pytest_memeval.assets.registry import Registry
     from pytest_memeval.assets.templates import Templates
-    from pytest_memeval.llm.protocol import ChatModel
+    from pytest_memeval.llm.protocol import ChatModel, Embedder
+
+#: Seconds that an engine may take to let go of a conversation.
+RELEASE_SECONDS = 5.0
 
 #: What an engine has that can be asked questions.
 ENGINE_METHODS: tuple[str, ...] = ("ingest_session", "ingest", "flush", "await_indexed", "retrieve", "reset")
@@ -92,7 +98,8 @@ class MemoryReader:
 
 @dataclass
 class EngineReader:
-    """An engine for one conversation, with databases and a folder of its own."""
+    """An engine for one conversation, with databases and a folder of its own. ``get_folder`` gives a new one each
+    time."""
 
     engine: Any
     llm: ChatModel
@@ -101,10 +108,13 @@ class EngineReader:
     templates: Templates
     get_folder: Callable[[str], Path]
     case_set: str = ""
+    embedder: Embedder | None = None
     calls: list[CallRecord] = field(default_factory=list)
     facts: list[dict[str, Any]] = field(default_factory=list)
     _databases: OpenDatabases | None = None
     _context: StageContext | None = None
+    _folder: Path | None = None
+    _lock: Lock = field(default_factory=Lock)
 
     async def ingest(self, sample: Sample) -> None:
         ctx = self._opened(sample)
@@ -128,6 +138,11 @@ class EngineReader:
         return _hits(await _call(self.engine.retrieve, query, replace(self._context, clock=clock)))
 
     async def close(self) -> None:
+        ctx = self._context
+        if ctx is not None and callable(getattr(self.engine, "release", None)):
+            # What goes wrong here is no part of any question.
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(_call(self.engine.release, ctx), RELEASE_SECONDS)
         if self._databases is not None:
             self._databases.close()
             self._databases = self._context = None
@@ -143,10 +158,18 @@ class EngineReader:
             templates=self.templates,
             clock=_after(sample),
             record=self._record,
-            get_folder=partial(self.get_folder, sample.sample_id),
+            get_folder=partial(self._own_folder, sample.sample_id),
+            embedder=self.embedder,
             case_set=self.case_set,
         )
         return self._context
+
+    def _own_folder(self, sample_id: str) -> Path:
+        """One folder for the conversation, however often it is asked for: an engine finds its store by it."""
+        with self._lock:
+            if self._folder is None:
+                self._folder = self.get_folder(sample_id)
+            return self._folder
 
     def _record(self, kind: str, **fields: Any) -> None:
         self.facts.append({"kind": kind, "stage": "qa", **fields})

@@ -170,7 +170,7 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
         conversations=Conversations(make, alone=alone),
         protocol=protocol,
         head=_head(kind, target, answerer, judge),
-        identity=_identity(kind, target, protocol, values["memeval_llm"]),
+        identity=_identity(kind, target, protocol, values["memeval_llm"], settings),
         judge=judge,
         arms=arms_of(settings),
         ranked=ranked,
@@ -180,7 +180,9 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
     )
 
 
-def _identity(kind: str, target: Any, protocol: Mapping[str, Any], llm: Any) -> tuple[str, ...] | None:
+def _identity(
+    kind: str, target: Any, protocol: Mapping[str, Any], llm: Any, settings: Settings
+) -> tuple[str, ...] | None:
     """A hash for each of the parts of a resume key behind the first: labels and templates (none here), prompts, engine,
     model, options, version. ``None`` for a memory of the project's that cannot be told from another."""
     from pytest_memeval import __version__
@@ -195,10 +197,11 @@ def _identity(kind: str, target: Any, protocol: Mapping[str, Any], llm: Any) -> 
     answer, judge = protocol["answer"] or {}, protocol["judge"] or {}
     asked = kind == "engine" or protocol["answer"] is not None
     model = [getattr(llm, name, None) for name in ("name", "model", "endpoint")] if asked else None
+    vectors = [settings.values[name] for name in ("embedder", "embedding_model", "embedding_base_url")]
     parts = (
         "",
         [answer.get("prompt_sha256"), judge.get("prompt_hashes")],
-        [memory, protocol["retrieval_k"]],
+        [memory, protocol["retrieval_k"], *(vectors if kind == "engine" else ())],
         [model, {name: judge.get(name) for name in ("model", "endpoint")}],
         [protocol[name] for name in ("answerer", "arms", "trials")],
         __version__,
@@ -210,8 +213,9 @@ def _identity(kind: str, target: Any, protocol: Mapping[str, Any], llm: Any) -> 
 
 def _engine_maker(harness: Harness, engine: object, llm: Any, case_set: Path) -> Callable[[], Reader]:
     prompts = harness.prompt_set()
+    embedder = harness.search.embedder()
     return lambda: EngineReader(
-        engine, llm, prompts, harness.registry, harness.templates, harness.folder, str(case_set)
+        engine, llm, prompts, harness.registry, harness.templates, harness.folder, str(case_set), embedder
     )
 
 
