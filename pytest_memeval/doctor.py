@@ -33,6 +33,7 @@ EXTRAS: dict[str, tuple[dict[str, str], str]] = {
     "search": ({"sqlite-vec": "sqlite_vec", "apsw": "apsw", "bm25s": "bm25s"}, "faster search"),
     "benchmarks": ({"ijson": "ijson"}, "large benchmark files"),
     "eval": ({"bert-score": "bert_score", "sentence-transformers": "sentence_transformers"}, "BERTScore, embeddings"),
+    "langgraph": ({"langgraph-checkpoint": "langgraph"}, "engine langgraph"),
     "mem0": ({"mem0ai": "mem0"}, "engine mem0"),
     "ragas": ({"ragas": "ragas"}, "RAGAS evaluators"),
 }

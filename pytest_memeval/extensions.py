@@ -21,6 +21,7 @@ METRIC_GROUP = "memeval.metrics"
 #: Engine of this package → where it is made.
 SHIPPED: Mapping[str, str] = {
     "reference": "pytest_memeval.engine.reference.engine:ReferenceEngine",
+    "langgraph": "pytest_memeval.engine.adapters.langgraph:LanggraphEngine",
     "mem0": "pytest_memeval.engine.adapters.mem0:Mem0Engine",
     "sgme": "pytest_memeval.engine.adapters.sgme:SgmeEngine",
 }
