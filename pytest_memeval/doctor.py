@@ -35,6 +35,7 @@ EXTRAS: dict[str, tuple[dict[str, str], str]] = {
     "eval": ({"bert-score": "bert_score", "sentence-transformers": "sentence_transformers"}, "BERTScore, embeddings"),
     "langgraph": ({"langgraph-checkpoint": "langgraph"}, "engine langgraph"),
     "mem0": ({"mem0ai": "mem0"}, "engine mem0"),
+    "powermem": ({"powermem": "powermem"}, "engine powermem"),
     "ragas": ({"ragas": "ragas"}, "RAGAS evaluators"),
 }
 KEYS = ("MEMEVAL_API_KEY", "MEMEVAL_JUDGE_API_KEY", "OPENAI_API_KEY")

@@ -23,6 +23,7 @@ SHIPPED: Mapping[str, str] = {
     "reference": "pytest_memeval.engine.reference.engine:ReferenceEngine",
     "langgraph": "pytest_memeval.engine.adapters.langgraph:LanggraphEngine",
     "mem0": "pytest_memeval.engine.adapters.mem0:Mem0Engine",
+    "powermem": "pytest_memeval.engine.adapters.powermem:PowerMemEngine",
     "sgme": "pytest_memeval.engine.adapters.sgme:SgmeEngine",
 }
 
