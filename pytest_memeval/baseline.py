@@ -80,7 +80,9 @@ def without_texts(comparison: Comparison) -> Comparison:
     """The comparison of private conversations: no memories, no messages of errors."""
 
     def bare(notes: Sequence[CaseNote]) -> tuple[CaseNote, ...]:
-        return tuple(replace(note, reason=note.reason if note.reason == "not_run" else "") for note in notes)
+        return tuple(
+            replace(note, reason=note.reason if note.reason in ("not_run", "decided") else "") for note in notes
+        )
 
     return replace(
         comparison,

@@ -70,12 +70,12 @@ class Budget:
             distributed.shouldstop = self.reason
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         if not self.reached or not passes_over(item):
             return None
         if self._session is not None and _is_idle(self.config):
             self._session.shouldstop = self.reason
-        return True
+        return pass_over(item, nextitem)
 
     def notes(self, recorder: Recorder) -> tuple[str, ...]:
         """What the report says of it."""
@@ -100,9 +100,9 @@ class WorkerBudget:
         self._stopped = False
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         self._stopped = self._stopped or self._sign.exists()
-        return True if self._stopped and passes_over(item) else None
+        return pass_over(item, nextitem) if self._stopped and passes_over(item) else None
 
 
 def passes_over(item: pytest.Item) -> bool:
@@ -114,6 +114,16 @@ def passes_over(item: pytest.Item) -> bool:
         return True
     prefetcher.hold()
     return not prefetcher.has(item)
+
+
+def pass_over(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Leave an item out: what the items before it kept up for it is torn down, unless the next one needs it too."""
+    state = item.session._setupstate
+    call = pytest.CallInfo.from_call(lambda: state.teardown_exact(nextitem), when="teardown")
+    if call.excinfo is not None:
+        # A fixture of the file's or the session's own that breaks on its way out is an error like any other.
+        item.ihook.pytest_runtest_logreport(report=pytest.TestReport.from_item_and_call(item, call))
+    return True
 
 
 def _calls_under_way(config: pytest.Config) -> Iterable[CallRecord]:

@@ -51,6 +51,8 @@ class CaseHooks:
         self._skipped = False
         self._shown: tuple[object, list[tuple[str, float]]] = (None, [])
         self._last_meta: tuple[object, ...] = ()
+        #: Under ``--memeval-stop-when-decided``: in which order cases count, and for how much at most.
+        self._plan: dict[str, Any] | None = None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -67,6 +69,14 @@ class CaseHooks:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._selected = {item.nodeid: owner for item in session.items if (owner := owner_of(item)) is not None}
         spare_collector(len(self._selected))
+        if settings_of(self.config).stop_when_decided:
+            from pytest_memeval.stop_hooks import make_plan
+
+            gates = settings_of(self.config).gates_from("ini")
+            collected: dict[str, CaseSet] = self.config.stash.get(FILES, {})
+            sets: dict[str, CaseSet | KindSet] = {**collected, **kind_files(self.config)}
+            infos = [set_info(own, path, gates) for path, own in sets.items()]
+            self._plan = make_plan(self.config, session.items, infos)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -230,6 +240,8 @@ class CaseHooks:
             envelope["selected"] = self._selected or {}
             envelope["shared_out"] = self.config.stash.get(SELECTED, {})
             envelope["pid"] = os.getpid()
+            if self._plan is not None:
+                envelope["stopping"] = self._plan
         return envelope, result
 
     def _once(self, kind: str, what: str) -> bool:

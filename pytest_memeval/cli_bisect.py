@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Statuses with which pytest ends when the cases have run.
 RAN = (0, 1)
+#: What a run is marked as that did not get to its last case.
+CUT = ("aborted", "decided")
 ARGUMENTS_NAME = "bisect.json"
 
 
@@ -157,7 +159,7 @@ class _Runner:
 
 def is_usable(report: Mapping[str, Any], hashes: Mapping[str, str]) -> bool:
     """Whether a run of before is that of these prompt texts, over whole files whose cases are still the same."""
-    if report.get("prompt_hashes") != dict(hashes) or report.get("partial") == "aborted" or report.get("not_run"):
+    if report.get("prompt_hashes") != dict(hashes) or report.get("partial") in CUT or report.get("not_run"):
         return False
     from pytest_memeval.cases.loader import load_case_set
     from pytest_memeval.documents.problems import DocumentError

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_memeval.budget import Budget
     from pytest_memeval.crashes import Crashes
     from pytest_memeval.recorder import Recorder
+    from pytest_memeval.stop_hooks import Stopper
 
 PHASES = ("setup", "call", "teardown")
 #: Statuses of a run that came to its own end.
@@ -56,6 +57,8 @@ class Controller:
         self.baseline: Baseline | None = None
         #: What the run may cost, where there is a limit.
         self.budget: Budget | None = None
+        #: What leaves out the cases of decided sets, where that was asked for.
+        self.stopper: Stopper | None = None
 
     @property
     def recorder(self) -> Recorder:
@@ -102,8 +105,10 @@ class Controller:
             return None
         from pytest_memeval.schedule import CaseScheduling
 
-        ahead = settings_of(config).concurrency > 1
-        return CaseScheduling(config, log, lambda ids: ahead and bool(self._cases_of(ids)))
+        settings = settings_of(config)
+        stops = settings.stop_when_decided
+        ahead = settings.concurrency > 1 or stops
+        return CaseScheduling(config, log, lambda ids: ahead and bool(self._cases_of(ids)), in_turn=stops)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -175,6 +180,8 @@ class Controller:
             self._take(report, rerun=again)
             if self.budget is not None:
                 self.budget.check(self.recorder)
+            if self.stopper is not None:
+                self.stopper.check(self.recorder)
             self._progress()
         if getattr(report, "memeval_again", False):
             _forget_in_junit(self.config, report)

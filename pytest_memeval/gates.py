@@ -228,6 +228,7 @@ class _Scope:
             or self._complete(gate)
             or self._trusted(path)
             or self._measured(path, records, section or {}, value)
+            or self._decided(gate)
             or _compared(gate, value, self._selection(len(records)))
         )
         return self._result(gate, finding, value, (interval[0], interval[1]) if interval else None, size)
@@ -300,7 +301,7 @@ class _Scope:
         counts = count_metric(records, gate.path.section, gate.path.metric)
         labelled = sum(counts[name] for name in LABELLED)
         if labelled == 0 and not self._missing_here():
-            chosen = self._run.partial == "selected"
+            chosen = self._run.partial in ("selected", "decided")
             if gate.path.filters and not records:
                 wanted = str(gate.path)[str(gate.path).index("{") :]
                 return _Finding(NOT_APPLICABLE if chosen else UNMEASURED, "no_case_matches", {"filter": wanted})
@@ -366,8 +367,20 @@ class _Scope:
     def _missing_here(self) -> int:
         return sum(1 for entry in self._run.not_run if entry and entry[0] == self._scope.path)
 
+    def _decided(self, gate: Gate) -> _Finding | None:
+        """What a part of the cases has shown of all, where the others were left out for that."""
+        scope = ((self._run.stopping or {}).get("scopes") or {}).get(self._scope.path) or {}
+        entry = next((one for one in scope.get("gates", ()) if one["gate"] == str(gate)), None)
+        if gate.level != "P0" or not scope.get("left_out") or entry is None:
+            return None
+        if entry["verdict"] not in ("PASS", "FAIL"):
+            return _Finding(UNMEASURED, "not_decided", {})
+        passed = entry["verdict"] == "PASS"
+        values = {"cases": entry["cases"], "all": scope["total"]["cases"], "value": value_text(entry["value"])}
+        return _Finding(PASSED if passed else MISSED, "decided_pass" if passed else "decided_fail", values)
+
     def _selection(self, cases: int) -> dict[str, Any] | None:
-        if self._run.partial != "selected" or cases >= self._scope.cases:
+        if self._run.partial not in ("selected", "decided") or cases >= self._scope.cases:
             return None
         return {"cases": cases, "all": self._scope.cases}
 

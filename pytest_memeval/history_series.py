@@ -123,7 +123,7 @@ def _cells(point: Point, lang: str, versions: bool = False) -> list[str]:
     interval = None if point.low is None or point.high is None else (point.low, point.high)
     remarks = [text("history.break", lang, what=_break_words(point, lang))] if point.breaks else []
     if row.partial:
-        remarks.append(text("history.partial", lang))
+        remarks.append(text("history.decided" if row.partial == "decided" else "history.partial", lang))
     if row.counts.get("errored"):
         remarks.append(text("history.errored", lang, count=row.counts["errored"]))
     return [

@@ -105,6 +105,10 @@ def pytest_configure(config: pytest.Config) -> None:
             from pytest_memeval.budget import WorkerBudget
 
             config.pluginmanager.register(WorkerBudget(Path(worker["memeval_stop"])), "memeval-budget")
+        if "memeval_decided" in worker:
+            from pytest_memeval.stop_hooks import WorkerStopper
+
+            config.pluginmanager.register(WorkerStopper(Path(worker["memeval_decided"])), "memeval-stopper")
         return
     _warn_of_misspelt(config)
     from pytest_memeval.controller import Controller
@@ -131,6 +135,11 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(empty, "memeval-empty-part")
         if settings_of(config).baseline is not None:
             controller.baseline = _load_baseline(settings_of(config))
+        if settings_of(config).stop_when_decided and not _plans(config):
+            from pytest_memeval.stop_hooks import Stopper
+
+            controller.stopper = Stopper(config)
+            config.pluginmanager.register(controller.stopper, "memeval-stopper")
         limit = settings_of(config).max_cost
         if limit is not None:
             from pytest_memeval.budget import Budget
@@ -235,3 +244,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             from pytest_memeval.sharding import keep_part
 
             keep_part(config, items, part, owner_of)
+        if settings_of(config).stop_when_decided:
+            from pytest_memeval.stop_hooks import put_in_order
+
+            put_in_order(items, settings_of(config).seed)

@@ -22,7 +22,7 @@ import pytest
 from pytest_memeval.ahead import Ahead, Prepared
 from pytest_memeval.direct import OWN
 from pytest_memeval.engine.protocol import can_overlap
-from pytest_memeval.items import CaseItem
+from pytest_memeval.items import CaseItem, file_of
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.node_cases import prompts_of, registry_of, templates_of
 from pytest_memeval.node_runs import key_of, prepare_run
@@ -88,6 +88,8 @@ class Prefetcher:
         #: Items that another worker has taken over, which are forgotten here.
         self._lost: deque[str] = deque()
         self._in_vain = 0
+        #: Case sets of which nothing more is to be prepared.
+        self._left_out: set[str] = set()
         self._worker: Any = None
         self._over = False
         option = config.option
@@ -142,6 +144,18 @@ class Prefetcher:
         """Prepare nothing more; the cases that are under way go on until their items take them."""
         self._over = True
         self._ahead.hold()
+
+    def leave_out(self, path: str) -> None:
+        """Prepare nothing more of a case set; its cases that are under way go on until their items take them."""
+        if path in self._left_out:
+            return
+        self._left_out.add(path)
+        for item in self._items:
+            waits = item.nodeid in self._ahead and not self._ahead.is_begun(item.nodeid)
+            if waits and isinstance(item, CaseItem | KindItem) and file_of(item) == path:
+                prepared = self._ahead.take(item.nodeid)
+                if prepared is not None:
+                    prepared.close()
 
     def has(self, item: pytest.Item) -> bool:
         """Whether the item's case is under way."""
@@ -285,7 +299,7 @@ class Prefetcher:
         for upcoming in self._upcoming(item):
             if len(self._ahead) >= depth:
                 return
-            if upcoming.nodeid in self._taken:
+            if upcoming.nodeid in self._taken or self._is_left_out(upcoming):
                 passed += 1
                 if passed > FURTHEST:
                     # All that is near is under way or taken: no need to look at the same items from the next one.
@@ -306,6 +320,9 @@ class Prefetcher:
                 self._taken.add(upcoming.nodeid)
             else:
                 self._start(upcoming, *known)
+
+    def _is_left_out(self, item: pytest.Item) -> bool:
+        return bool(self._left_out) and isinstance(item, CaseItem | KindItem) and file_of(item) in self._left_out
 
     def _is_taken(self, item: CaseItem, engine: object, llm: Any) -> bool:
         """Whether the item has its results from an earlier run, so that there is nothing to prepare."""

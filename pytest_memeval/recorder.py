@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.embedding_usage import EmbeddingUsage
     from pytest_memeval.resume import ResumeCount, StoredRun
     from pytest_memeval.settings import Settings
+    from pytest_memeval.stopping import StopRule
     from pytest_memeval.variant_reports import VariantReports
 
 
@@ -84,6 +85,17 @@ class Recorder:
         self.resumed: ResumeCount | None = None
         #: Cases that a worker prepared and another one ran.
         self.in_vain = 0
+        #: What decides case sets before all of their cases were run, where that was asked for.
+        self.stopping: StopRule | None = None
+        if self.settings.stop_when_decided:
+            from pytest_memeval.stopping import StopRule
+
+            self.stopping = StopRule(
+                seed=self.settings.seed,
+                most_wrong=self.settings.stop_most_wrong,
+                max_error_rate=self.settings.max_error_rate,
+                supported=self.supported_stages,
+            )
 
     def take(self, record: str, result: CaseResult | None = None) -> None:
         """Add a case's result given as the text of its JSON form, and as ``result`` too where that is at hand."""
@@ -105,6 +117,8 @@ class Recorder:
             self.metas.append(data["meta"])
         self.selected.update(data.get("selected", {}))
         self.shared_out.update(data.get("shared_out", {}))
+        if "stopping" in data and self.stopping is not None:
+            self.stopping.take_plan(data["stopping"])
         if "resumption" in data and self.resumed is not None:
             self.resumed.note(data["resumption"])
 
@@ -125,6 +139,8 @@ class Recorder:
             self._journal = Journal(self.journal_path, report_text=self.settings.report_text)
         # Counted first: a journal that cannot be written loses no result.
         self.results[result.node_id] = result
+        if self.stopping is not None:
+            self.stopping.add(result)
         self._journal.append(result, text=text)
 
     def _priced(self, result: CaseResult, *, paid: bool) -> CaseResult:
@@ -191,23 +207,36 @@ class Recorder:
         return self.target / name
 
     def not_run(self) -> tuple[tuple[str, str], ...]:
-        """Selected cases without a result, as (set, node id)."""
-        return tuple((path, node) for node, path in sorted(self.selected.items()) if node not in self.results)
+        """Selected cases without a result, as (set, node id); not those that need none (:meth:`left_out`)."""
+        return tuple(entry for entry in self._without_result() if not self._is_spared(entry))
+
+    def left_out(self) -> tuple[tuple[str, str], ...]:
+        """Selected cases that were not run because their set was decided, as (set, node id)."""
+        return tuple(filter(self._is_spared, self._without_result())) if self.stopping is not None else ()
+
+    def _without_result(self) -> Iterable[tuple[str, str]]:
+        return ((path, node) for node, path in sorted(self.selected.items()) if node not in self.results)
+
+    def _is_spared(self, entry: tuple[str, str]) -> bool:
+        return self.stopping is not None and self.stopping.spares(*entry)
 
     def partial(self, *, aborted: bool, selected: bool = False) -> str | None:
-        """``aborted`` for a run cut short, ``selected`` for one over a part of its files' cases (or where ``selected``
-        says that whole files were left out), else ``None``."""
+        """``aborted`` for a run cut short, ``decided`` for one that stopped when its gates were, ``selected`` for one
+        over a part of its files' cases (or where ``selected`` says that whole files were left out), else ``None``."""
         if aborted:
             return "aborted"
-        if selected:
-            return "selected"
+        if self.left_out():
+            return "decided"
+        return "selected" if selected or self._is_reduced() else None
+
+    def _is_reduced(self) -> bool:
+        """Whether the selection is a part of its files' cases."""
         chosen: dict[str, int] = {}
         for node_id, path in self.selected.items():
             # A test in Python that counts for a file is none of the file's own cases.
             if node_id.startswith(f"{path}::"):
                 chosen[path] = chosen.get(path, 0) + 1
-        reduced = any(chosen.get(path, 0) < info.cases for path, info in self.sets.items())
-        return "selected" if reduced else None
+        return any(chosen.get(path, 0) < info.cases for path, info in self.sets.items())
 
     def finish(
         self,
@@ -273,6 +302,7 @@ class Recorder:
             broken_files=tuple(sorted(broken)),
             shard=self._shard(chosen=selected, notes=notes),
             variant=self.variant,
+            stopping=self._stopping(selected=selected),
         )
         self.report = build_report(run, sets, records, report_text=self.settings.report_text, resample=not hurried)
         if self.baseline is not None and not hurried:
@@ -319,6 +349,11 @@ class Recorder:
         if self.settings.save_predictions is not None:
             self._save_predictions(records)
         self._step_summary()
+
+    def _stopping(self, *, selected: bool) -> Mapping[str, Any] | None:
+        if self.stopping is None:
+            return None
+        return {**self.stopping.to_json(self.left_out()), "selected": selected or self._is_reduced()}
 
     def _shard(self, *, chosen: bool, notes: tuple[str, ...]) -> Mapping[str, Any] | None:
         """What ``memeval merge`` needs to know of one part of a run, besides its cases."""
@@ -411,13 +446,6 @@ class Recorder:
         engine: dict[str, Any] = dict(json.loads(engines[0])) if engines else none
         if len(engines) > 1:
             engine["others"] = [json.loads(other) for other in engines[1:]]
-        # Where no engine was ever reached nothing is known of its stages, and none may pass for unsupported.
-        told = {stage for meta in self.metas for stage in meta["supported_stages"]}
-        if not told.intersection(DISTILL_STAGES):
-            told.update(DISTILL_STAGES)
-        # Whether the stages of another kind are supported its cases say themselves.
-        told.update(stage for info in self.sets.values() if info.kind != "distill" for stage in info.truth_counts)
-        stages = sorted(told)
         stage_set = settings.stage_set
         return RunInfo(
             run_id=self.run_id,
@@ -425,7 +453,7 @@ class Recorder:
             duration_seconds=time.perf_counter() - self.started,
             stages=("all",) if stage_set is None else tuple(sorted(stage_set)),
             stage_input=settings.stage_input,
-            supported_stages=tuple(stages),
+            supported_stages=tuple(sorted(self.supported_stages())),
             prompt_versions=versions,
             prompt_hashes=hashes,
             model=model_info(first.get("model", {}), self.results.values()),
@@ -463,6 +491,16 @@ class Recorder:
                 **({"resumed": self.resumed.to_json()} if self.resumed is not None else {}),
             },
         )
+
+    def supported_stages(self) -> set[str]:
+        """The stages that the engine has, as far as any process has told."""
+        # Where no engine was ever reached nothing is known of its stages, and none may pass for unsupported.
+        told = {stage for meta in self.metas for stage in meta["supported_stages"]}
+        if not told.intersection(DISTILL_STAGES):
+            told.update(DISTILL_STAGES)
+        # Whether the stages of another kind are supported its cases say themselves.
+        told.update(stage for info in self.sets.values() if info.kind != "distill" for stage in info.truth_counts)
+        return told
 
     def _by_set(self, name: str) -> dict[str, str]:
         """Case file → hash of one of its assets."""

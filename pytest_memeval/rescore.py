@@ -90,6 +90,7 @@ def rescore_report(
         matcher=change.scoring.describe(),
         gates=_gates(run, change.gates),
         gates_enabled=run.gates_enabled or bool(change.gates),
+        stopping=_without_verdicts(run.stopping),
         partial=run.partial or ("selected" if added else None),
         not_run=tuple((path, node) for path, node in run.not_run if path in case_sets),
         notes=(
@@ -105,8 +106,18 @@ def rescore_report(
     return build_report(run, infos, results), results
 
 
+def _without_verdicts(stopping: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Early verdicts are of the figures as the run measured them: of what is scored again they say nothing, and its
+    gates go by the cases that were run, as those of a selection do."""
+    if stopping is None:
+        return None
+    scopes = {path: {**scope, "gates": []} for path, scope in stopping["scopes"].items()}
+    return {**stopping, "scopes": scopes}
+
+
 def _not_run(run: RunInfo) -> set[tuple[str, str]]:
-    return {(path, node.partition("::")[2]) for path, node in run.not_run}
+    left_out = ((entry[0], entry[1]) for entry in (run.stopping or {}).get("left_out", ()))
+    return {(path, node.partition("::")[2]) for path, node in (*run.not_run, *left_out)}
 
 
 def _stored_gates(run: RunInfo) -> list[Gate]:

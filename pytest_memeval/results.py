@@ -253,6 +253,8 @@ class RunInfo:
     shard: Mapping[str, Any] | None = None
     #: What the run fixes of how questions are asked (memory, answerer, prompt, judge), where any were.
     protocol: Mapping[str, Any] | None = None
+    #: What became of ``--memeval-stop-when-decided`` (:meth:`pytest_memeval.stopping.StopRule.to_json`).
+    stopping: Mapping[str, Any] | None = None
     #: For one variant of a run over several: ``{name, candidate, of}``, the names in their order.
     variant: Mapping[str, Any] | None = None
     config: Mapping[str, Any] = field(default_factory=dict)

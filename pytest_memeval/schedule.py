@@ -24,7 +24,18 @@ IN_VAIN_OUTPUT = "memeval_in_vain"
 
 
 class StealingCases(WorkStealingScheduling):  # type: ignore[misc]
-    """Work stealing that ends where there is nothing to steal but what the worker has begun."""
+    """Work stealing that ends where there is nothing to steal but what the worker has begun.
+
+    Each worker's share is a stretch of neighbours; ``in_turn`` deals the items out one by one instead, so that all
+    workers together go through them in their order.
+    """
+
+    in_turn = False
+
+    def check_schedule(self) -> None:
+        if self.in_turn and self.pending:
+            self.pending[:] = dealt_out(self.pending, sum(not node.shutting_down for node in self.node2pending))
+        super().check_schedule()
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
         if indices:
@@ -37,12 +48,30 @@ class StealingCases(WorkStealingScheduling):  # type: ignore[misc]
                 idle.shutdown()
 
 
+def dealt_out(items: Sequence[int], hands: int) -> list[int]:
+    """The items in such an order that stretches of it, ``len // hands`` for the first and so on, hold every so many."""
+    sizes, left = [], len(items)
+    for hand in range(hands, 0, -1):
+        sizes.append(left // hand)
+        left -= sizes[-1]
+    shares: list[list[int]] = [[] for _ in sizes]
+    upcoming = iter(items)
+    while any(len(share) < size for share, size in zip(shares, sizes, strict=True)):
+        for share, size in zip(shares, sizes, strict=True):
+            if len(share) < size:
+                share.append(next(upcoming))
+    return [item for share in shares for item in share]
+
+
 class CaseScheduling:
     """xdist's scheduler, chosen when the workers have said what they collected: by conversation where items share one,
     :class:`StealingCases` where there are evaluation cases else, and the default in any other run."""
 
-    def __init__(self, config: pytest.Config, log: Any, has_cases: Callable[[Collection[str]], bool]) -> None:
+    def __init__(
+        self, config: pytest.Config, log: Any, has_cases: Callable[[Collection[str]], bool], *, in_turn: bool = False
+    ) -> None:
         self._choices = LoadScheduling(config, log), StealingCases(config, log), ByConversation(config, log)
+        self._choices[1].in_turn = in_turn
         self._has_cases = has_cases
         self._chosen: Any = None
 

@@ -405,6 +405,10 @@ def _check(settings: Settings) -> None:
         if values[name] is not None and not 0 < values[name] < float("inf"):
             refuse(name, f"{values[name]} is not a number above 0")
     settings.part  # noqa: B018  # read for its check
+    if values["stop_most_wrong"] < 0:
+        refuse("stop_most_wrong", f"{values['stop_most_wrong']} is less than 0")
+    if values["stop_when_decided"]:
+        _check_stopping(settings, refuse)
     if values["llm"] is not None and values["llm"] not in CHAT_MODELS:
         refuse("llm", f"unknown chat model {values['llm']!r}{did_you_mean(values['llm'], CHAT_MODELS)}")
     if values["timeout"] is not None and not 0 < values["timeout"] < float("inf"):
@@ -453,6 +457,23 @@ def _check(settings: Settings) -> None:
             refuse(name, f"{place} is a file, not a folder")
         if place is not None and not _takes_files(place):
             refuse(name, f"{place} cannot be written to")
+
+
+def _check_stopping(settings: Settings, refuse: Callable[[str, str], None]) -> None:
+    if settings.values["no_gate"]:
+        refuse("stop_when_decided", f"without gates ({settings.where('no_gate')}) there is nothing to decide")
+    if settings.variants:
+        refuse(
+            "stop_when_decided",
+            f"variants are compared over the same cases, so none of them can stop ({settings.where('variant')})",
+        )
+    if settings.values["shard"] is not None:
+        refuse(
+            "stop_when_decided",
+            f"one part of a run does not see what the others measure, so it cannot stop ({settings.where('shard')})",
+        )
+    if settings.values["cache"] == "batch":
+        refuse("stop_when_decided", "a run that only writes its requests to a file measures nothing (cache batch)")
 
 
 def _takes_files(folder: Path) -> bool:

@@ -33,6 +33,7 @@ KNOW_PYTEST = {
     "schedule.py",
     "session.py",
     "sharding.py",
+    "stop_hooks.py",
     "variant_items.py",
     "qa_items.py",
     "conversation_scopes.py",

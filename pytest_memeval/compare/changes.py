@@ -146,8 +146,10 @@ def recovered(pairs: Iterable[CasePair]) -> list[CaseNote]:
 
 def missing(records: Iterable[CaseResult], other: Mapping[str, Any]) -> list[CaseNote]:
     """Cases that the other report lacks, and whether they were left out there or left no result."""
-    lost = {entry[1] for entry in other.get("not_run") or () if len(entry) > 1}
-    return [CaseNote(case_name(one), "not_run" if one.node_id in lost else "") for one in records]
+    lost = {entry[1]: "not_run" for entry in other.get("not_run") or () if len(entry) > 1}
+    decided = (other.get("stopping") or {}).get("left_out") or ()
+    lost.update((entry[1], "decided") for entry in decided if len(entry) > 1)
+    return [CaseNote(case_name(one), lost.get(one.node_id, "")) for one in records]
 
 
 def errors_text(record: CaseResult) -> str:

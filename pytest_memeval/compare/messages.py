@@ -29,6 +29,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
         "More than one thing differs ({names}): the difference cannot be put down to one of them.",
         "不止一处不同（{names}）：差异无法归因于其中某一处。",
     ),
+    "partial_decided": (
+        "{letter} stopped early: decided. Its figures are estimates from a part of the cases.",
+        "{letter} 提前停止：已可判定。其数值是由部分用例得出的估计。",
+    ),
     "partial": ("{letter} is a partial run ({partial}).", "{letter} 是部分运行（{partial}）。"),
     "embedded": (
         "{letter} was made with the offline model `embedded`: its figures are a pipeline check, not quality.",
@@ -104,6 +108,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "change": ("change", "变化"),
     "prompt_lines": ("lines of the prompts that name them", "提示词中提到它们的行"),
     "not_run": ("left no result", "没有结果"),
+    "decided": ("not run: stopped early, decided", "未运行：提前停止（已可判定）"),
     "no_match": ("nothing", "无"),
     "not_labelled": ("(not labelled)", "（无标注）"),
     "no_truth_text": ("memory {index}", "记忆 {index}"),
@@ -151,6 +156,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "history.break.registry": ("other registry", "注册表不同"),
     "history.break.judge": ("other judge", "评判模型不同"),
     "history.break.stage_input": ("other stage input", "阶段输入不同"),
+    "history.decided": ("stopped early: decided", "提前停止：已可判定"),
     "history.partial": ("a selection of the cases", "部分用例"),
     "history.errored": ("{count} errored", "出错 {count}"),
     "history.empty": (

@@ -116,7 +116,8 @@ class _View:
             if side.embedded:
                 yield Line(self._("embedded", letter=letter), "warn")
             if side.partial:
-                yield Line(self._("partial", letter=letter, partial=side.partial), "warn")
+                key = "partial_decided" if side.partial == "decided" else "partial"
+                yield Line(self._(key, letter=letter, partial=side.partial), "warn")
         if c.content_changed:
             yield Line(self._("content", count=len(c.content_changed)), "warn")
         for letter, side in (("A", c.a), ("B", c.b)):
@@ -163,7 +164,7 @@ class _View:
                 yield Block(self._(key), (Line(_grouped(paths), "warn"),))
 
     def _reason(self, note: CaseNote) -> str:
-        return self._("not_run") if note.reason == "not_run" else note.reason
+        return self._(note.reason) if note.reason in ("not_run", "decided") else note.reason
 
     def metrics(self) -> Iterator[Block]:
         shown = [one for one in self._c.metrics if one.kind == "ratio" and one.signal != "incomparable"]

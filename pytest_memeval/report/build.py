@@ -14,6 +14,7 @@ from pytest_memeval.report.entries import add_usage, apply_text_policy, case_ent
 from pytest_memeval.report.funnel import run_funnel
 from pytest_memeval.report.messages import text
 from pytest_memeval.report.search_notes import search_setup, search_warnings, sentences
+from pytest_memeval.report.stopping import stop_counts
 from pytest_memeval.report.timings import timings_of
 from pytest_memeval.report.trials import trials_of
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
@@ -77,6 +78,7 @@ def build_report(
         "partial": run.partial,
         "shard": dict(run.shard) if run.shard is not None else None,
         "variant": dict(run.variant) if run.variant is not None else None,
+        "stopping": dict(run.stopping) if run.stopping is not None else None,
         "not_run": [list(entry) for entry in run.not_run],
         "broken_files": [list(entry) for entry in run.broken_files],
         "stages": {
@@ -143,8 +145,12 @@ def report_notes(
     if run.variant is not None:
         names = {"name": run.variant["name"], "names": ", ".join(run.variant["of"]), "last": run.variant["of"][-1]}
         ids.append(("candidate" if run.variant["candidate"] else "variant", names))
-    if run.partial == "aborted" or (run.partial == "selected" and run.shard is None):
-        ids.append((f"partial_{run.partial}", {}))
+    stopping = run.stopping or {}
+    if run.partial == "decided":
+        ids.append(("partial_decided", stop_counts(stopping)))
+    chosen = run.partial == "selected" or (run.partial == "decided" and stopping.get("selected"))
+    if run.partial == "aborted" or (chosen and run.shard is None):
+        ids.append((f"partial_{'selected' if chosen else run.partial}", {}))
     if run.not_run:
         ids.append(("not_run", {"count": len(run.not_run)}))
     ids += (("broken_file", {"path": path, "problem": problem}) for path, problem in run.broken_files)

@@ -14,6 +14,7 @@ from pytest_memeval.report.markdown_kinds import kind_lines, lowest_lines
 from pytest_memeval.report.messages import metric_title, sentence, text
 from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
 from pytest_memeval.report.reader import run_of
+from pytest_memeval.report.stopping import stop_head, stop_rows, stop_sentences
 from pytest_memeval.report.tables import (
     case_misses,
     describe,
@@ -60,6 +61,7 @@ class _Page:
         yield ""
         yield from self._head()
         yield from self._gates(gates)
+        yield from self._stopping()
         yield from self._counts()
         yield from kind_lines(self._report, self._lang)
         yield from self._metrics()
@@ -109,6 +111,16 @@ class _Page:
             return
         head = ("scope", "level", "metric", "value", "interval", "threshold", "status", "reason")
         yield from table([self._(key) for key in head], map(self._gate_row, gates), frozenset({3}))
+
+    def _stopping(self) -> Iterator[str]:
+        rows = stop_rows(self._report, self._lang)
+        if not rows:
+            return
+        yield from self._title("stopping")
+        yield from (f"- {escape(sentence)}" for sentence in stop_sentences(self._report, self._lang))
+        yield ""
+        cells = [[code(scope), code(gate), *map(escape, rest)] for scope, gate, *rest in rows]
+        yield from table(stop_head(self._lang), cells, frozenset({3, 4}))
 
     def _gate_row(self, gate: GateResult) -> list[str]:
         reason = sentence(gate.reason_id, self._lang, gate.reason_values) if gate.reason_id else gate.reason

@@ -11,6 +11,7 @@ from pytest_memeval.report.texts.page import PAGE_TEXTS
 from pytest_memeval.report.texts.plan import PLAN_TEXTS
 from pytest_memeval.report.texts.questions import QUESTION_TEXTS
 from pytest_memeval.report.texts.reasons import REASON_TEXTS
+from pytest_memeval.report.texts.stopping import STOP_NOTES, STOP_SENTENCES, STOP_TEXTS
 from pytest_memeval.report.texts.terminal import TERMINAL_TEXTS, TRIAL_TEXTS
 from pytest_memeval.report.texts.views import VIEW_TEXTS
 from pytest_memeval.report.texts.words import STATUS_TEXTS, WORD_TEXTS
@@ -21,8 +22,9 @@ LANGUAGES: tuple[str, ...] = ("en", "zh")
 _TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "vectors": VECTOR_TEXTS,
     "status": STATUS_TEXTS,
-    "reason": REASON_TEXTS,
-    "note": NOTE_TEXTS,
+    "reason": {**REASON_TEXTS, **STOP_SENTENCES},
+    "note": {**NOTE_TEXTS, **STOP_NOTES},
+    "stopping": STOP_TEXTS,
     "terminal": TERMINAL_TEXTS,
     "trials": TRIAL_TEXTS,
     "plan": PLAN_TEXTS,
@@ -33,6 +35,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
 _TEXTS: Mapping[str, tuple[str, str]] = {
     **{f"{prefix}.{key}": pair for prefix, table in _TABLES.items() for key, pair in table.items()},
     **WORD_TEXTS,
+    "stopping": STOP_TEXTS["title"],
 }
 
 

@@ -211,6 +211,7 @@ def _run_of(report: Mapping[str, Any]) -> RunInfo:
         shard=report.get("shard"),
         protocol=report.get("protocol"),
         variant=report.get("variant"),
+        stopping=report.get("stopping"),
         config=report["config"],
         environment=report["environment"],
     )

@@ -49,6 +49,15 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "variant/name": (_TEXT,),
     "variant/candidate": (_FLAG,),
     "variant/of": (_LIST,),
+    "stopping": (_OBJECT, _NULL),
+    "stopping/seed": (_NUMBER,),
+    "stopping/level": (_NUMBER,),
+    "stopping/most_wrong": (_NUMBER,),
+    "stopping/selected": (_FLAG,),
+    "stopping/left_out": (_LIST,),
+    "stopping/left_out/*": (_LIST,),
+    "stopping/scopes": (_OBJECT,),
+    "stopping/scopes/*": (_OBJECT,),
     "not_run": (_LIST,),
     "not_run/*": (_LIST,),
     "broken_files": (_LIST,),
@@ -86,7 +95,7 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "per_case/*": (_OBJECT,),
 }
 #: Objects whose listed inner keys all have to be there.
-NEEDED = ("summary", "counts", "shard", "variant", "stages", "gating")
+NEEDED = ("summary", "counts", "shard", "variant", "stopping", "stages", "gating")
 
 
 def kind_of(value: object) -> str:

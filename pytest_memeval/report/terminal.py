@@ -13,6 +13,7 @@ from pytest_memeval.report.messages import cases_text, sentence, text
 from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
 from pytest_memeval.report.questions import question_sets
 from pytest_memeval.report.reader import run_of
+from pytest_memeval.report.stopping import stop_lines
 from pytest_memeval.report.tables import describe, errors_by_stage, kinds_text, prompts_text, resumed_text, usage_text
 from pytest_memeval.report.timings import stage_rows
 from pytest_memeval.report.trials import trial_sentences
@@ -69,6 +70,7 @@ class _Summary:
         if not quiet:
             yield from self._questions()
         yield from self._gate_table()
+        yield from ((line, {"bold": bold}) for line, bold in stop_lines(self._report, self._lang, brief=quiet))
         if not quiet:
             yield from ((line, PLAIN) for line in trial_sentences(self._report, self._lang))
             yield from self._hints()

@@ -11,6 +11,7 @@ from pytest_memeval.report.html.elements import Html, Words, code, element, figu
 from pytest_memeval.report.messages import metric_title, sentence
 from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
 from pytest_memeval.report.reader import run_of
+from pytest_memeval.report.stopping import stop_head, stop_rows, stop_sentences
 from pytest_memeval.report.tables import describe, prompts_text, resumed_text
 from pytest_memeval.report.timings import stage_rows
 
@@ -32,6 +33,7 @@ def panel(report: Mapping[str, Any], words: Words, comparison: Html | None = Non
             _cards(report, words),
             element("h2", words.common("gates")),
             _gates(report, words),
+            *_stopping(report, words),
             element("h2", words("run")),
             _facts(report, words),
             *_usage(report, words),
@@ -109,6 +111,17 @@ def _gates(report: Mapping[str, Any], words: Words) -> Html:
             )
         )
     return grid([words.common(key) for key in head], rows, right=frozenset({4}), caption=words.common("gates"))
+
+
+def _stopping(report: Mapping[str, Any], words: Words) -> Iterator[Html]:
+    """What of the run was left out because it was decided."""
+    rows = stop_rows(report, words.lang)
+    if rows:
+        title = words.common("stopping")
+        yield element("h3", title)
+        yield element("ul", *(element("li", one) for one in stop_sentences(report, words.lang)), class_="notes")
+        cells = [(code(scope), code(gate), *rest) for scope, gate, *rest in rows]
+        yield grid(stop_head(words.lang), cells, right=frozenset({3, 4}), caption=title)
 
 
 def _facts(report: Mapping[str, Any], words: Words) -> Html:
