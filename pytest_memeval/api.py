@@ -30,6 +30,7 @@ _NOT_HERE: Mapping[str, str] = {
     "progress": "give on_result a function instead",
     "files": "name the files as cases",
     "variant": "call run once for each and compare the reports",
+    "stop_when_decided": "pytest stops a run; here give fewer cases",
     "trials": "pytest measures a case several times",
 }
 #: The window of cases under way looks this many times the limit ahead.

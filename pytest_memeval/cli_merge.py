@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ def add_merge_command(commands: Any) -> None:
     merge.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder of a part, or its report.json")
     merge.add_argument("--output", type=Path, help="folder for the reports (default: a new run in .memeval/runs)")
     merge.add_argument("--lang", choices=("en", "zh"), default="en")
+    merge.add_argument("--no-history", action="store_true", help="leave no row of the whole run in the history")
+    merge.add_argument(
+        "--cache-dir", type=Path, help="folder of the history (default: the parts', else the user's cache folder)"
+    )
     merge.set_defaults(command=_merge)
 
 
@@ -31,6 +36,14 @@ def _each_once(runs: list[Path]) -> list[Path]:
         else:
             found[place] = run
     return list(found.values())
+
+
+def _history_folder(given: Path | None, report: Mapping[str, Any]) -> Path:
+    """Where the whole run's row goes: where the parts had their caches, if this machine has the place for that."""
+    from pytest_memeval.settings import user_cache_folder
+
+    told = report["config"]["options"].get("cache_dir")
+    return given or (Path(told) if told and Path(told).parent.is_dir() else user_cache_folder())
 
 
 def _merge(arguments: argparse.Namespace) -> int:
@@ -65,6 +78,12 @@ def _merge(arguments: argparse.Namespace) -> int:
     write_reports(target, report, calls_of_parts(parts), arguments.lang, journal=journal if there else None)
     if arguments.output is None:
         write_latest(base, target)
-    for text, _ in summary_lines(report, arguments.lang, folder=str(target)):
+    lines = [text for text, _ in summary_lines(report, arguments.lang, folder=str(target))]
+    if not arguments.no_history and not report["config"]["options"].get("no_history"):
+        from pytest_memeval.history import remember
+
+        remark = remember(report, _history_folder(arguments.cache_dir, report), target.resolve(), arguments.lang)
+        lines += [] if remark is None else [remark]
+    for text in lines:
         print(console_text(text, sys.stdout.encoding))
     return exit_status(report)

@@ -122,6 +122,22 @@ def row_of(report: Mapping[str, Any], *, folder: Path | None = None) -> HistoryR
     )
 
 
+def remember(report: Mapping[str, Any], cache_folder: Path, folder: Path, lang: str) -> str | None:
+    """Leave the run's row in the history of ``cache_folder``. What is to be said of that, ``None`` for nothing.
+
+    A run is not the worse for a history that cannot be written.
+    """
+    from pytest_memeval.compare.messages import text
+
+    try:
+        aside = History(cache_folder).append(row_of(report, folder=folder))
+    except HistoryError as error:
+        return text("history.not_written", lang, error=error)
+    except KeyboardInterrupt:  # the reports are there; a traceback would hide them
+        return text("history.not_written", lang, error="interrupted")
+    return None if aside is None else text("history.aside", lang, name=aside)
+
+
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, ensure_ascii=True).encode("ascii")).hexdigest()
 

@@ -396,19 +396,11 @@ class Recorder:
             return
         if self.settings.part is not None:  # a part of a run says nothing of the whole
             return
-        from pytest_memeval.compare.messages import text
-        from pytest_memeval.history import History, HistoryError, row_of
+        from pytest_memeval.history import remember
 
-        lang = self.settings.lang
-        try:
-            aside = History(self.settings.cache_folder).append(row_of(self.report, folder=self.target))
-        except HistoryError as error:
-            self.remarks.append(text("history.not_written", lang, error=error))
-        except KeyboardInterrupt:  # the reports are there; a traceback would hide them
-            self.remarks.append(text("history.not_written", lang, error="interrupted"))
-        else:
-            if aside is not None:
-                self.remarks.append(text("history.aside", lang, name=aside))
+        remark = remember(self.report, self.settings.cache_folder, self.target, self.settings.lang)
+        if remark is not None:
+            self.remarks.append(remark)
 
     def _step_summary(self) -> None:
         """Add the Markdown report to the job summary that GitHub Actions shows."""

@@ -217,3 +217,50 @@ def test_the_journal_of_parts_holds_every_call(project: Project, merge: Any) -> 
     project.run("--memeval-output", "whole", "--memeval-llm", "embedded")
     assert calls("merged") == calls("whole")
     assert len(calls("whole")) == 4
+
+
+def history_rows(project: Project, folder: str) -> list[Any]:
+    from pytest_memeval.history import History
+
+    return History(project.path / folder).rows()
+
+
+@pytest.mark.parametrize("cache", [(), ("--memeval-cache-dir", "own-cache")])
+def test_the_merged_run_is_a_run_of_the_history(project: Project, merge: Any, cache: tuple[str, ...]) -> None:
+    """The parts leave no row, the whole leaves the one that a single machine would have left."""
+    two_files(project)
+    folder = "own-cache" if cache else "user-cache/pytest-memeval"
+    folders = parts(project, 2, *GATE, *cache)
+    assert history_rows(project, folder) == []
+    status, _ = merge(*folders)
+    assert status == 0
+    (row,) = history_rows(project, folder)
+    assert row.run_id == project.report("merged")["run_id"]
+    assert row.partial is None
+    assert row.folder == str(project.path / "merged")
+    project.run(*GATE, *cache, "--memeval-output", "whole")
+    (_, other) = history_rows(project, folder)
+    assert (row.case_set_hash, row.engine, row.prompts, row.metrics) == (
+        other.case_set_hash,
+        other.engine,
+        other.prompts,
+        other.metrics,
+    )
+
+
+@pytest.mark.parametrize("by", ["parts", "command"])
+def test_a_merged_run_leaves_no_row_where_none_is_wanted(project: Project, merge: Any, by: str) -> None:
+    two_files(project)
+    folders = parts(project, 2, *(("--memeval-no-history",) if by == "parts" else GATE))
+    merge(*folders, *(("--no-history",) if by == "command" else ()))
+    assert history_rows(project, "user-cache/pytest-memeval") == []
+
+
+def test_a_history_that_cannot_be_written_does_not_cost_the_merged_report(project: Project, merge: Any) -> None:
+    two_files(project)
+    folders = parts(project, 2, *GATE)
+    project.write("blocked", "a file")
+    status, said = merge(*folders, "--cache-dir", "blocked/cache")
+    assert status == 0
+    assert "history" in said
+    assert project.report("merged")["counts"]["scored"] == 12
