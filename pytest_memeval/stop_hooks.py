@@ -18,8 +18,8 @@ from pytest_memeval.kind_items import KindItem
 from pytest_memeval.kinds import sections_of
 from pytest_memeval.metrics.thresholds import parse_gate
 from pytest_memeval.node_keys import PREFETCHER
-from pytest_memeval.plugin import harness_of, settings_of
 from pytest_memeval.results import SetInfo
+from pytest_memeval.session import harness_of, settings_of
 from pytest_memeval.sharding import unit_of
 from pytest_memeval.stop_bounds import unit_bounds
 
