@@ -17,6 +17,7 @@ from pytest_memeval.node_keys import PREFETCHER, RUN, SAID
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resuming import RESUMPTION
 from pytest_memeval.session import harness_of
+from pytest_memeval.trial_records import trial_label
 from pytest_memeval.variant_items import params_of, with_params
 
 KIND_FILES = pytest.StashKey[dict[str, KindSet]]()
@@ -185,7 +186,17 @@ class KindItem(pytest.Function):
     def make_run(self, values: Mapping[str, Any]) -> KindRun:
         """The case's run, not begun."""
         harness = setup_of(self)
-        run = self.kind.make_run(self.case, self.kind_file.case_set, values, harness, self.nodeid)
+        count = harness.settings.trials
+        runs = [
+            self.kind.make_run(self.case, self.kind_file.case_set, values, harness, trial_label(self.nodeid, trial))
+            for trial in range(count)
+        ]
+        run = runs[0]
+        if count > 1:
+            from pytest_memeval.kind_trials import KindTrials
+
+            overlap = self.kind.can_overlap(values) and harness.settings.concurrency > 1
+            run = KindTrials(runs, loop=harness.loop, slots=harness.slots if overlap else None)
         run.values = values
         run.default_expect = harness.settings.default_expectations
         run.resumption = harness.resumer.resume_kind(self.nodeid, run)

@@ -187,6 +187,10 @@ class KindRun(ABC):
         self.custom = CaseMetrics(case, kind)
         #: Thresholds that every case has by default; they hold only where the case has the metric.
         self.default_expect: tuple[Threshold, ...] = ()
+        #: Which trial of the case this is, from 0: what is asked is told apart by it.
+        self.trial = 0
+        #: For a later trial: the first one, which is over, and whose findings serve for all of them.
+        self.first: KindRun | None = None
         self.time_limit = case.timeout if case.timeout is not None else timeout
         self.limit = TimeLimit(self.time_limit)
         self._loop = loop
@@ -269,6 +273,20 @@ class KindRun(ABC):
 
         self.fail(case_error(self.stage, error))
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the work has come to its end, whatever that was."""
+        return self._done
+
+    def give_up(self) -> None:
+        """Leave the work as it is: its time limit is over, and it holds the loop."""
+        self._done = True
+        self.over_time(self.time_limit or 0.0)
+
+    def still_runs(self) -> bool:
+        """Whether the time limit is not over though more than its seconds have passed. May be asked from any thread."""
+        return self.limit.still_runs()
+
     def finish(self) -> None:
         """Wait until the work is done; blocks. A loop that does not come back in time is left behind."""
         from pytest_memeval.loops import LoopBlocked
@@ -277,10 +295,9 @@ class KindRun(ABC):
         try:
             # Work that awaits ends by its own limit; the grace is for what holds the loop without awaiting.
             limit = None if self.time_limit is None else self.time_limit + GRACE
-            self._loop.run(self.work_ahead(), timeout=limit, still_in_time=self.limit.still_runs)
+            self._loop.run(self.work_ahead(), timeout=limit, still_in_time=self.still_runs)
         except LoopBlocked:
-            self._done = True
-            self.over_time(self.time_limit or 0.0)
+            self.give_up()
         finally:
             self.waited += time.perf_counter() - started
         self.complete()
@@ -309,16 +326,32 @@ class KindRun(ABC):
     def calls(self) -> tuple[CallRecord, ...]:
         return tuple(call for result in self.results.values() for call in result.calls)
 
+    @property
+    def step_seconds(self) -> Mapping[str, float]:
+        """Seconds by parts of the work, as a kind's reports want them."""
+        return {}
+
+    def asserted(self) -> Sequence[str] | None:
+        """What is asserted of the case besides thresholds and does not hold, in sentences; ``None``: nothing is
+        asserted."""
+        return None
+
     def missed(self) -> list[str]:
-        """A sentence for each of the case's own thresholds that does not hold; empty while it has errors."""
+        """A sentence for each of the case's own thresholds and assertions that does not hold; empty while it has
+        errors."""
         if self.errors:
             return []
+        said = list(self.asserted() or ())
         added = self._defaults()
         if not added and not self.case.expect:
-            return []
+            return said
         from pytest_memeval.expectations import missed_expectations
 
-        return missed_expectations(self.sections, (*self.case.expect, *added), added)
+        return [*missed_expectations(self.sections, (*self.case.expect, *added), added), *said]
+
+    def trial_records(self, *, node_id: str, set_path: str) -> tuple[Mapping[str, Any], ...]:
+        """Each trial by itself, where the case is measured several times."""
+        return ()
 
     def _defaults(self) -> tuple[Threshold, ...]:
         """The default thresholds that are about this case: on a metric that it has no threshold of its own on."""
@@ -339,7 +372,7 @@ class KindRun(ABC):
     @property
     def has_expectations(self) -> bool:
         """Whether the case can fail by itself."""
-        return bool(self.case.expect or self._defaults())
+        return self.asserted() is not None or bool(self.case.expect or self._defaults())
 
     def case_result(
         self, *, node_id: str, set_path: str, extra_errors: Sequence[CaseError] = (), skipped: bool = False
@@ -361,7 +394,12 @@ class KindRun(ABC):
             facts=tuple(self.facts),
             calls=self.calls,
             duration_seconds=self.seconds,
-            timings={**{stage: result.seconds for stage, result in self.results.items()}, "waited": self.waited},
+            timings={
+                **{stage: result.seconds for stage, result in self.results.items()},
+                "waited": self.waited,
+                **self.step_seconds,
+            },
+            trials=() if skipped else self.trial_records(node_id=node_id, set_path=set_path),
         )
 
 

@@ -14,6 +14,7 @@ from pytest_memeval.node_cases import StageFailure, case_and_set, is_case_item, 
 from pytest_memeval.node_keys import PREFETCHER, RECORDED, RUN, SAID
 from pytest_memeval.node_search import corpus_for, embedder_of
 from pytest_memeval.session import harness_of
+from pytest_memeval.trial_records import trial_label
 from pytest_memeval.variant_harness import variant_of
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def open_run(
             harness.plan.case_done(node.nodeid, run)
         if harness.settings.keep_db and harness.kept_databases is not None:
             for trial, one in enumerate(getattr(run, "trials", (run,))):
-                name = node.nodeid if trial == 0 else f"{node.nodeid}/trial-{trial}"
+                name = trial_label(node.nodeid, trial)
                 folder = harness.kept_databases(name)
                 if resumed:
                     harness.resumer.keep_databases(name, folder)
@@ -177,7 +178,7 @@ def prepare_run(
             loop=harness.loop,
             databases=databases if trial == 0 else None,
             get_folder=partial(get_folder, trial),
-            label=node.nodeid if trial == 0 else f"{node.nodeid}/trial-{trial}",
+            label=trial_label(node.nodeid, trial),
             trial=trial,
             # What an engine says to pytest itself reaches it; any other exception is the stage's.
             passing=(pytest.skip.Exception, pytest.exit.Exception),

@@ -71,8 +71,10 @@ class PlanningChatModel(SyncCompletion):
     run would have asked by then; the same one again is answered from the cache. ``reuse`` false: the cache is not read.
     """
 
-    def __init__(self, inner: ChatModel, known: set[str], *, reuse: bool = True) -> None:
+    def __init__(self, inner: ChatModel, known: set[str], *, reuse: bool = True, trial: int = 0) -> None:
         self._inner = inner
+        #: The trial that is asked for where the caller names none.
+        self._trial = trial
         self._known = known
         self._reuse = reuse
         self.stages: dict[str, StageForecast] = {}
@@ -111,7 +113,7 @@ class PlanningChatModel(SyncCompletion):
             "response_format": response_format,
             "temperature": temperature,
             "max_tokens": max_tokens,
-            "trial": trial,
+            "trial": trial or self._trial,
         }
         answerable = isinstance(inner, EmbeddedChatModel | RecordedChatModel)
         key = None
@@ -193,9 +195,10 @@ class Plan:
         self.free = self.free or model.free
         return model
 
-    def planning_model(self, inner: ChatModel) -> PlanningChatModel:
-        """A model that answers in the place of ``inner``; hand it to :meth:`take_calls` when it has been asked."""
-        return PlanningChatModel(inner, self._known, reuse=self.reuse)
+    def planning_model(self, inner: ChatModel, trial: int = 0) -> PlanningChatModel:
+        """A model that answers in the place of ``inner``, in a trial; hand it to :meth:`take_calls` when it has been
+        asked."""
+        return PlanningChatModel(inner, self._known, reuse=self.reuse, trial=trial)
 
     def take_calls(self, model: PlanningChatModel) -> None:
         """Count what a model of another than the run's was asked, a judge say, at that model's price."""

@@ -23,8 +23,17 @@ def model_name(model: object) -> str:
 class StageChatModel(SyncCompletion):
     """Passes every call on and records it in ``calls``, failures included. Offers ``complete_sync`` for any model."""
 
-    def __init__(self, inner: ChatModel, versions: Mapping[str, str], prefix: str, calls: list[CallRecord]) -> None:
+    def __init__(
+        self,
+        inner: ChatModel,
+        versions: Mapping[str, str],
+        prefix: str,
+        calls: list[CallRecord],
+        trial: int = 0,
+    ) -> None:
         self._inner = inner
+        #: The trial that is asked for where the caller names none.
+        self._trial = trial
         self._versions = versions
         self._prefix = prefix
         self._lock = threading.Lock()
@@ -50,6 +59,7 @@ class StageChatModel(SyncCompletion):
         max_tokens: int | None = None,
         trial: int = 0,
     ) -> ChatReply:
+        trial = trial or self._trial
         started = time.perf_counter()
         # The place in the list is taken before the call, so that overlapping calls keep the order of their start.
         with self._lock:

@@ -24,7 +24,7 @@ from pytest_memeval.results import CaseError, CaseResult, RunInfo, StageStatus
 from pytest_memeval.scopes import set_info
 from pytest_memeval.scoring import CaseScorer, ScoringOptions
 from pytest_memeval.stages import CHAIN, truth_stages
-from pytest_memeval.trials import single_records, together
+from pytest_memeval.trial_records import single_records, together
 from pytest_memeval.values import DISTILL_STAGES
 
 
@@ -204,7 +204,10 @@ def _rescore_kind(record: CaseResult, case: KindCase, case_set: KindSet, run: Ru
     if record.outcome == "skipped":
         return record
     if record.trials:
-        parts = [_rescore_kind(part, case, case_set, run) for part in single_records(record)]
+        before = single_records(record)
+        parts = [_rescore_kind(part, case, case_set, run) for part in before]
+        if all(part is was for part, was in zip(parts, before, strict=True)):
+            return record
         whole = together(record, parts)
         return whole if whole.errors else replace(whole, missed_expectations=_missed_of(whole, case))
     if case.problems:

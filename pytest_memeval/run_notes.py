@@ -52,8 +52,8 @@ def trial_notes(results: Iterable[CaseResult], settings: Settings) -> tuple[str,
     if not once:
         return ()
     return (
-        f"{len(once)} case(s) were measured once: --memeval-trials is for items of distillation sets, and neither for"
-        " tests in Python nor for other kinds of cases",
+        f"{len(once)} case(s) were measured once: --memeval-trials is for items of case files, and not for tests in"
+        " Python",
     )
 
 

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 from pytest_memeval.case_record import stage_statuses
-from pytest_memeval.custom_metrics import SECTION
 from pytest_memeval.engine.protocol import can_overlap
 from pytest_memeval.loops import LoopBlocked, LoopThread
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.trials import average_records, pair_agreement
 from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.restoring import restore
-from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResult, StageStatus
+from pytest_memeval.results import CaseError, CaseResult, StageResult, StageStatus
 from pytest_memeval.runner import IDLE, LOOP_GRACE, CaseRun
-
-#: Statuses of a stage, that first which one trial is enough for.
-_WORST_FIRST: tuple[StageStatus, ...] = (
-    "errored", "ran_errored", "void", "unsupported", "unselected", "skipped", "no_truth", "ran", "scored",
-)  # fmt: skip
-#: Between an item's label and the number of its trial in the ids of calls.
-TRIAL_LABEL = "/trial-"
+from pytest_memeval.trial_records import averaged_sections, errors_of_trials, single_records, worst
+from pytest_memeval.trial_work import side_by_side
 
 
 class TrialRuns(CaseRun):
@@ -98,31 +91,7 @@ class TrialRuns(CaseRun):
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
-            waiting = deque(self.trials)
-            begun: set[int] = set()
-
-            async def drain() -> None:
-                while waiting:
-                    await waiting.popleft().work_ahead()
-
-            async def help_out(number: int) -> None:
-                async with self._slots:
-                    begun.add(number)
-                    await drain()
-
-            helpers = [asyncio.create_task(help_out(number)) for number in range(self._helpers)]
-            try:
-                await drain()
-                for number, helper in enumerate(helpers):
-                    if number not in begun:
-                        helper.cancel()
-                ends = await asyncio.gather(*helpers, return_exceptions=True)
-            finally:
-                for helper in helpers:
-                    helper.cancel()
-            for end in ends:
-                if isinstance(end, BaseException) and not isinstance(end, asyncio.CancelledError):
-                    raise end
+            await side_by_side([run.work_ahead for run in self.trials], self._slots, self._helpers)
             self._merge()
 
     def complete(self) -> None:
@@ -183,11 +152,7 @@ class TrialRuns(CaseRun):
     @property
     def errors(self) -> tuple[CaseError, ...]:
         """Every trial's failures, each once, with the trials that it happened in."""
-        where: dict[CaseError, list[int]] = {}
-        for number, run in enumerate(self.trials, 1):
-            for error in run.errors:
-                where.setdefault(error, []).append(number)
-        return tuple(tagged(error, numbers, len(self.trials)) for error, numbers in where.items())
+        return errors_of_trials([run.errors for run in self.trials])
 
     def sections(self, stages: Sequence[str]) -> Mapping[str, SectionRecord]:
         asked = tuple(stages)
@@ -256,89 +221,3 @@ def scene_pairs(run: CaseRun) -> set[tuple[int, int]]:
     for index, identity in ids.items():
         places[index] = {place for place, scene in enumerate(scenes) if identity in scene.memory_ids}
     return {(one, two) for one, two in combinations(sorted(places), 2) if places[one] & places[two]}
-
-
-def averaged_sections(trials: Sequence[Mapping[str, SectionRecord]]) -> dict[str, SectionRecord]:
-    """Each section's average over the trials; one that a trial lacks is left out."""
-    names = [name for name in trials[0] if all(name in trial for trial in trials)]
-    return {name: average_records([trial[name] for trial in trials]) for name in names}
-
-
-def worst(statuses: Iterable[StageStatus]) -> StageStatus:
-    """What a stage is in a case, by what it is in the trials."""
-    return min(statuses, key=_WORST_FIRST.index)
-
-
-def tagged(error: CaseError, numbers: Sequence[int], trials: int) -> CaseError:
-    """The error with the trials (from 1) that it happened in."""
-    where = f"trial {numbers[0]}" if len(numbers) == 1 else f"trials {', '.join(map(str, numbers))}"
-    return replace(error, message=f"{where} of {trials}: {error.message}")
-
-
-def single_records(record: CaseResult) -> list[CaseResult]:
-    """The record of each trial as that of a case by itself, with its own calls."""
-    found = []
-    for trial in record.trials:
-        number = trial["trial"]
-        calls = [call for call in record.calls if _trial_of(call) == number]
-        first = number == 0
-        found.append(
-            replace(
-                record,
-                outcome=trial["outcome"],
-                stages=dict(trial["stages"]),
-                errors=tuple(CaseError(**error) for error in trial["errors"]),
-                outputs=record.outputs if first else trial["outputs"] or {},
-                facts=record.facts if first else tuple(trial["facts"] or ()),
-                calls=tuple(calls),
-                timings=record.timings if first else {},
-                missed_expectations=(),
-                trials=(),
-            )
-        )
-    return found
-
-
-def _trial_of(call: CallRecord) -> int:
-    _, found, rest = call.id.rpartition(TRIAL_LABEL)
-    number = rest.partition("/")[0]
-    return int(number) if found and number.isdigit() else 0
-
-
-def together(record: CaseResult, parts: Sequence[CaseResult]) -> CaseResult:
-    """A case's record from those of its trials, scored anew: what a stage is in any trial worst, it is in the case."""
-    where: dict[CaseError, list[int]] = {}
-    for number, part in enumerate(parts, 1):
-        for error in part.errors:
-            where.setdefault(error, []).append(number)
-    sections = averaged_sections([part.sections for part in parts])
-    before = record.sections.get("l2")
-    if before is not None and "l2" in sections and "scene_stability" in before.ratios:
-        ratios = {**sections["l2"].ratios, "scene_stability": before.ratios["scene_stability"]}
-        sections["l2"] = replace(sections["l2"], ratios=ratios)
-    trials = tuple(
-        {
-            **trial,
-            "outcome": part.outcome,
-            "passed": None if part.errors or not part.has_expectations else not part.missed_expectations,
-            "stages": dict(part.stages),
-            "ratios": {
-                # A project's own metrics are not computed anew: each trial keeps its own.
-                name: trial["ratios"].get(name, {})
-                if name == SECTION
-                else {key: list(pair) for key, pair in section.ratios.items()}
-                for name, section in part.sections.items()
-            },
-        }
-        for trial, part in zip(record.trials, parts, strict=True)
-    )
-    return replace(
-        parts[0],
-        outcome="errored" if where else parts[0].outcome,
-        stages={stage: worst(part.stages[stage] for part in parts) for stage in parts[0].stages},
-        sections=sections,
-        errors=tuple(tagged(error, numbers, len(parts)) for error, numbers in where.items()),
-        calls=record.calls,
-        timings=record.timings,
-        trials=trials,
-    )

@@ -63,7 +63,12 @@ def why_unplanned(engine: object) -> str | None:
 
 
 async def plan_question(
-    setup: QASetup, plan: Plan, pair: QAPair, conversation: Conversation, arms: Mapping[str, list[Hit]]
+    setup: QASetup,
+    plan: Plan,
+    pair: QAPair,
+    conversation: Conversation,
+    arms: Mapping[str, list[Hit]],
+    trial: int = 0,
 ) -> None:
     """Count in ``plan`` the calls for one question: an answer an arm, where a chat model answers, and a verdict a
     truth, where a judge is asked. A verdict on an answer that nobody has given yet has as many tokens as one on a short
@@ -78,7 +83,7 @@ async def plan_question(
     hits = await conversation.reader.retrieve(pair.question, conversation.sample, pair)
     answer = ""
     for place, found in enumerate((hits, *arms.values())):
-        given = await _answer(setup, plan, pair, found)
+        given = await _answer(setup, plan, pair, found, trial)
         answer = given if place == 0 else answer
     mode = mode_for(pair.question_type, pair.question_id)
     if setup.judge is None or mode == RULE_MODE:
@@ -88,7 +93,7 @@ async def plan_question(
         plan.remark(f"judge {name} may ask models by itself, so it is not run for a plan")
         return
     truths = [pair.answer, *([pair.corrected_answer] if pair.corrected_answer is not None else [])]
-    model = plan.planning_model(setup.judge.model)
+    model = plan.planning_model(setup.judge.model, trial)
     judge = ChatJudge(_CountedOnce(model), prompts=setup.judge.prompts)
     for truth in truths:
         try:
@@ -100,11 +105,11 @@ async def plan_question(
     _plan_controls(setup, plan, model)
 
 
-async def _answer(setup: QASetup, plan: Plan, pair: QAPair, hits: list[Hit]) -> str:
+async def _answer(setup: QASetup, plan: Plan, pair: QAPair, hits: list[Hit], trial: int) -> str:
     answerer = setup.answerer
     if not isinstance(answerer, ChatAnswerer):
         return await answerer.answer(pair.question, hits, pair.question_date)
-    model = plan.planning_model(answerer.llm)
+    model = plan.planning_model(answerer.llm, trial)
     answer = await replace(answerer, llm=model).answer(pair.question, hits, pair.question_date)
     plan.take_calls(model)
     return answer

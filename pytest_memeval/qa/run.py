@@ -64,6 +64,14 @@ class QASetup:
     planned_controls: int = 0
 
 
+@dataclass(frozen=True)
+class _Found:
+    """What the memory found for a question, and what each arm is given."""
+
+    hits: list[Hit]
+    arms: Mapping[str, list[Hit]]
+
+
 class QARun(KindRun):
     """A question in its conversation."""
 
@@ -87,6 +95,8 @@ class QARun(KindRun):
         self._made: QASetup | None = None
         self._calls: list[CallRecord] = []
         self._seconds: dict[str, float] = {}
+        #: What there is to answer from, once the memory was asked: every trial answers from the first one's.
+        self._found: _Found | None = None
         #: Figures that the judge gave no verdict for, as ``section.metric``.
         self._failed: set[str] = set()
 
@@ -106,10 +116,13 @@ class QARun(KindRun):
             await self._count(self._plan, key)
             return
         try:
-            async with self._setup.conversations.use(key, self._load) as conversation:
-                self._charge_reading(conversation)
-                found = await self._answered(pair, conversation)
-                found = await self._judged(pair, found)
+            if isinstance(self.first, QARun) and self.first._found is not None:
+                found = await self._judged(pair, await self._answered(pair, self.first._found))
+            else:
+                async with self._setup.conversations.use(key, self._load) as conversation:
+                    self._charge_reading(conversation)
+                    self._found = await self._retrieved(pair, conversation)
+                    found = await self._judged(pair, await self._answered(pair, self._found))
         finally:
             self._keep()
         self.sections = score(
@@ -130,7 +143,7 @@ class QARun(KindRun):
             return
         async with setup.conversations.use(key, self._load) as conversation:
             arms = {arm: _arm_hits(arm, conversation.sample) for arm in setup.arms}
-            await plan_question(setup, plan, self.case.pair, conversation, arms)
+            await plan_question(setup, plan, self.case.pair, conversation, arms, self.trial)
 
     async def _load(self) -> Sample:
         # A streamed file takes seconds to come to the sample.
@@ -146,16 +159,19 @@ class QARun(KindRun):
 
     # -- one answer --------------------------------------------------------------------------------------------
 
-    async def _answered(self, pair: QAPair, conversation: Conversation) -> Answered:
-        setup = self._setup
+    async def _retrieved(self, pair: QAPair, conversation: Conversation) -> _Found:
         started = time.perf_counter()
         hits = await conversation.reader.retrieve(pair.question, conversation.sample, pair)
         self._seconds["search"] = time.perf_counter() - started
+        return _Found(hits, {arm: _arm_hits(arm, conversation.sample) for arm in self._setup.arms})
+
+    async def _answered(self, pair: QAPair, given: _Found) -> Answered:
+        setup, hits = self._setup, given.hits
         sources = sources_of(hits)
         started = time.perf_counter()
         answer = await self._ask(pair, hits)
         self._seconds["answer"] = time.perf_counter() - started
-        arms = {arm: await self._ask(pair, _arm_hits(arm, conversation.sample)) for arm in setup.arms}
+        arms = {arm: await self._ask(pair, own) for arm, own in given.arms.items()}
         tokens = estimated_tokens(context_text(hits))
         self.outputs["qa"] = {
             "question_id": pair.question_id,
@@ -188,9 +204,8 @@ class QARun(KindRun):
         answerer = self._setup.answerer
         if isinstance(answerer, ChatAnswerer):
             prefix = f"{self.label}/answer/"
-            chat = StageChatModel(
-                answerer.llm, {ANSWER_STAGE: answerer.protocol["prompt_version"]}, prefix, self._calls
-            )
+            versions = {ANSWER_STAGE: answerer.protocol["prompt_version"]}
+            chat = StageChatModel(answerer.llm, versions, prefix, self._calls, self.trial)
             answerer = ChatAnswerer(chat, answerer.prompts, answerer.max_tokens)
         return await answerer.answer(pair.question, hits, pair.question_date)
 
@@ -217,9 +232,11 @@ class QARun(KindRun):
     ) -> float | None:
         """The judge's score; a judge that cannot tell is an error of the score alone, and the other figures stay."""
         try:
-            # Only the package's own judge knows of a question's date; a project's has the protocol's four places.
-            dated = {"question_date": pair.question_date or None} if isinstance(judge, ChatJudge) else {}
-            verdict = await judge.judge(pair.question, truth, answer, mode, **dated)
+            # Only the package's own judge knows of dates and trials; a project's has the protocol's four places.
+            more: dict[str, Any] = {}
+            if isinstance(judge, ChatJudge):
+                more = {"question_date": pair.question_date or None, "trial": self.trial}
+            verdict = await judge.judge(pair.question, truth, answer, mode, **more)
         except JudgeError as error:
             if not any(known.kind == error.kind for known in self.errors):
                 self.errors.append(CaseError("qa", error.kind, f"the judge gave no verdict: {error}"))
@@ -260,9 +277,9 @@ class QARun(KindRun):
         self._seconds = {name: record.timings[name] for name in STEPS if name in record.timings}
         return True
 
-    def case_result(self, **kw: Any) -> CaseResult:
-        result = super().case_result(**kw)
-        return replace(result, timings={**result.timings, **self._seconds})
+    @property
+    def step_seconds(self) -> Mapping[str, float]:
+        return self._seconds
 
     def meta(self, set_path: str) -> Mapping[str, Any]:
         return {} if self._made is None else {**self._made.head, "protocol": dict(self._made.protocol)}

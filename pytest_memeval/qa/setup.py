@@ -161,7 +161,7 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
         "judge": judge_identity(judge),
         "arms": list(arms_of(settings)),
         "adversarial_in_headline": bool(settings.adversarial_in_headline),
-        "trials": 1,
+        "trials": harness.settings.trials,
         "text_metrics": metrics_spec(),
     }
     return QASetup(

@@ -12,14 +12,15 @@ from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.recording import StageChatModel, model_name
 from pytest_memeval.results import CallRecord
 
-#: Prefix of the call ids and the calls of the case that the running code works for.
-_CASE: ContextVar[tuple[str, list[CallRecord]] | None] = ContextVar("memeval_rag_case", default=None)
+#: Prefix of the call ids, the calls and the trial of the case that the running code works for.
+_CASE: ContextVar[tuple[str, list[CallRecord], int] | None] = ContextVar("memeval_rag_case", default=None)
 
 
 @contextmanager
-def calls_of_case(prefix: str, calls: list[CallRecord]) -> Iterator[None]:
-    """Record in ``calls`` what the code inside, its tasks and its threads ask :class:`CaseChatModel` objects."""
-    token = _CASE.set((prefix, calls))
+def calls_of_case(prefix: str, calls: list[CallRecord], trial: int = 0) -> Iterator[None]:
+    """Record in ``calls`` what the code inside, its tasks and its threads ask :class:`CaseChatModel` objects, and have
+    it asked as that of a ``trial``."""
+    token = _CASE.set((prefix, calls, trial))
     try:
         yield
     finally:
@@ -73,4 +74,6 @@ class CaseChatModel(SyncCompletion):
         """Have an answer that could not be used asked anew by later runs."""
         forget = getattr(self.inner, "forget", None)
         if forget is not None:
+            case = _CASE.get()
+            asked["trial"] = asked.get("trial") or (0 if case is None else case[2])
             await forget(messages, **asked)

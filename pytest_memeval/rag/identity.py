@@ -33,7 +33,9 @@ def short(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def key_parts(evaluators: Sequence[BaseEvaluator], pipeline: Any, max_tokens: int | None) -> tuple[str, ...] | None:
+def key_parts(
+    evaluators: Sequence[BaseEvaluator], pipeline: Any, max_tokens: int | None, trials: int = 1
+) -> tuple[str, ...] | None:
     """A short hash for each of labels and templates (none here), prompts, engine, model, options, version; ``None``
     where nobody can tell an evaluator, a model or the pipeline from another."""
     known = [_evaluator(evaluator) for evaluator in evaluators]
@@ -42,7 +44,8 @@ def key_parts(evaluators: Sequence[BaseEvaluator], pipeline: Any, max_tokens: in
     if system is None or None in known or None in models:
         return None
     prompts = [getattr(getattr(evaluator, "prompt", None), "sha256", None) for evaluator in evaluators]
-    parts: Iterable[Any] = ("", prompts, system, [models, max_tokens], known, __version__)
+    options = known if trials == 1 else [known, trials]
+    parts: Iterable[Any] = ("", prompts, system, [models, max_tokens], options, __version__)
     return tuple(short(json.dumps(part, sort_keys=True)) for part in parts)
 
 

@@ -50,7 +50,7 @@ class RagKind(Kind):
     ) -> KindRun:
         from pytest_memeval.rag.run import RagRun
 
-        set_path = label.removesuffix(f"::{case.case_id}")
+        set_path = label.partition(f"::{case.case_id}")[0]
         return RagRun(
             case,
             self._setup(values, harness),
@@ -77,6 +77,7 @@ class RagKind(Kind):
             SavedContexts(path) if path is not None else None,
             plan=harness.plan,
             max_tokens=harness.settings.max_tokens,
+            trials=harness.settings.trials,
         )
         known.append((evaluators, pipeline, made))
         return made

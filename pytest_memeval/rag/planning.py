@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pytest_memeval.rag.run import RagSetup
 
 
-async def plan_sample(setup: RagSetup, plan: Plan, sample: EvalSample, contexts: Sequence[str] | None) -> None:
+async def plan_sample(
+    setup: RagSetup, plan: Plan, sample: EvalSample, contexts: Sequence[str] | None, trial: int = 0
+) -> None:
     """Count in ``plan`` what each evaluator would ask for the sample; what nobody can tell is a remark of the plan.
 
     ``contexts`` are played back in the place of retrieved ones. An evaluator is run on a model that asks nobody if all
@@ -43,7 +45,7 @@ async def plan_sample(setup: RagSetup, plan: Plan, sample: EvalSample, contexts:
                 " plannable = True"
             )
             continue
-        twin, model = _with_planning_model(evaluator, plan)
+        twin, model = _with_planning_model(evaluator, plan, trial)
         if not unknown:
             await twin.evaluate_checked(sample)
         elif isinstance(evaluator, ModelEvaluator) and model is not None:
@@ -65,14 +67,16 @@ def can_plan(evaluator: BaseEvaluator) -> bool:
     return False
 
 
-def _with_planning_model(evaluator: BaseEvaluator, plan: Plan) -> tuple[BaseEvaluator, PlanningChatModel | None]:
+def _with_planning_model(
+    evaluator: BaseEvaluator, plan: Plan, trial: int
+) -> tuple[BaseEvaluator, PlanningChatModel | None]:
     """The evaluator's twin, which asks nobody, and does so once: what is tried again would be counted twice."""
     twin = copy.copy(evaluator)
     twin.retries = 0
     asked: Any = getattr(evaluator, "llm", None)
     if asked is None:
         return twin, None
-    model = plan.planning_model(asked.inner if isinstance(asked, CaseChatModel) else asked)
+    model = plan.planning_model(asked.inner if isinstance(asked, CaseChatModel) else asked, trial)
     twin.llm = model  # type: ignore[attr-defined]
     return twin, model
 

@@ -39,6 +39,8 @@ class RagSetup:
     #: Where the calls of a run are counted that only plans.
     plan: Plan | None = None
     max_tokens: int | None = None
+    #: How often each sample is measured.
+    trials: int = 1
     _places: dict[int, asyncio.Semaphore | None] = field(default_factory=dict)
 
     def places_in(self, owner: object) -> asyncio.Semaphore | None:
@@ -55,7 +57,7 @@ class RagSetup:
         """The parts of every sample's resume key that are not the sample's own."""
         from pytest_memeval.rag.identity import key_parts
 
-        return key_parts(self.evaluators, self.pipeline, self.max_tokens)
+        return key_parts(self.evaluators, self.pipeline, self.max_tokens, self.trials)
 
 
 class RagRun(KindRun):
@@ -81,11 +83,11 @@ class RagRun(KindRun):
         if self._setup.plan is not None:
             from pytest_memeval.rag.planning import plan_sample
 
-            await plan_sample(self._setup, self._setup.plan, self.sample, contexts)
+            await plan_sample(self._setup, self._setup.plan, self.sample, contexts, self.trial)
             return
         started = time.perf_counter()
         try:
-            with calls_of_case(f"{self.label}/rag/", self._calls):
+            with calls_of_case(f"{self.label}/rag/", self._calls, self.trial):
                 if await self._answer(contexts):
                     self._keep_sample()
                     await self._evaluate()
@@ -199,14 +201,9 @@ class RagRun(KindRun):
         self.errors.append(CaseError("rag", "bad_metric", f"{evaluator.name}: {text}"))
         return True
 
-    def missed(self) -> list[str]:
-        """The thresholds that do not hold, and the evaluators' assertions that are false."""
-        said = (text for text in self._assertions.values() if text is not None)
-        return [] if self.errors else [*super().missed(), *said]
-
-    @property
-    def has_expectations(self) -> bool:
-        return bool(self._assertions) or super().has_expectations
+    def asserted(self) -> Sequence[str] | None:
+        """The evaluators' assertions that are false."""
+        return [text for text in self._assertions.values() if text is not None] if self._assertions else None
 
     def resume_key(self) -> str:
         parts = self._setup.identity

@@ -22,6 +22,10 @@ SPLIT: tuple[tuple[str, str], ...] = (
     ("l2", "section_hit_rate"),
     ("l2", "scene_grouping_f1"),
     ("inject", "reference_coverage"),
+    ("qa", "judge_score"),
+    ("qa", "f1"),
+    ("rag", "faithfulness"),
+    ("rag", "answer_relevancy"),
 )
 
 
@@ -71,16 +75,27 @@ def trials_of(records: Sequence[CaseResult]) -> dict[str, Any] | None:
 
 def _variance(records: Sequence[CaseResult]) -> Iterator[tuple[str, dict[str, Any] | None]]:
     for section, name in SPLIT:
-        figures = [
-            [tuple(trial["ratios"][section].get(name, (0, 0))) for trial in record.trials]
-            for record in records
-            if all(name in trial["ratios"].get(section, {}) for trial in record.trials)
-        ]
-        if not figures or any(number is None for case in figures for pair in case for number in pair):
+        groups: dict[tuple[str, str], list[list[tuple[float, float]]]] = {}
+        for record in records:
+            if all(name in trial["ratios"].get(section, {}) for trial in record.trials):
+                own = [tuple(trial["ratios"][section][name]) for trial in record.trials]
+                # What shares a text varies together: questions about one conversation are one unit.
+                groups.setdefault((record.set, record.cluster or record.node_id), []).append(own)
+        numbers = (number for cases in groups.values() for case in cases for pair in case for number in pair)
+        if not groups or any(number is None for number in numbers):
             continue
+        figures = [_added(cases) for cases in groups.values()]
         split = split_variance(figures)
         if split is not None:
             yield f"{section}.{name}", {**asdict(split), "share_within": split.share_within, "advice": split.advice}
+
+
+def _added(cases: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
+    """Each trial's numerators and denominators, added up over cases."""
+    return [
+        (math.fsum(pair[0] for pair in trial), math.fsum(pair[1] for pair in trial))
+        for trial in zip(*cases, strict=True)
+    ]
 
 
 def _passes(records: Sequence[CaseResult], count: int) -> dict[str, Any] | None:
