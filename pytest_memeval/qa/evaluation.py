@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_memeval.metrics.text.embedding import TextModels
 from pytest_memeval.metrics.text.pairs import ALL_METRICS, check_names, text_metrics
 
 #: The truth of these is a refusal: no text can be compared with it.
@@ -32,6 +33,9 @@ def compute_metrics(
     judge_scores: Sequence[float | None] | None = None,
     *,
     metrics: Collection[str] | None = None,
+    bert_model: str | None = None,
+    bert_layers: int | None = None,
+    sbert_model: str | None = None,
 ) -> dict[str, Any]:
     """Means of the metrics: ``{"overall": {name: value}, "by_type": {type: {name: value, "count": n}}}``.
 
@@ -40,8 +44,13 @@ def compute_metrics(
     without a value is ``None``. Adversarial questions have no text as truth: only their judge score counts. Results
     with an ``error`` enter no mean; where there are any, ``"errors"`` says how many.
 
-    ValueError for an unknown metric or another number of scores than results; ImportError, with the install command,
-    for a metric whose extra is not installed.
+    ``bert_f1`` and ``sbert_similarity`` are computed with ``bert_model`` (its layer ``bert_layers``) and
+    ``sbert_model``: names in the Hugging Face hub or folders, by default those that ``MEMEVAL_BERT_MODEL``,
+    ``MEMEVAL_BERT_LAYERS`` and ``MEMEVAL_SBERT_MODEL`` name, else ``roberta-large`` and
+    ``paraphrase-multilingual-MiniLM-L12-v2``. Of texts longer than a model reads, the beginning counts.
+
+    ValueError for an unknown metric, another number of scores than results, or a model that cannot be loaded;
+    ImportError, with the install command, for a metric whose extra is not installed.
     """
     names = tuple(ALL_METRICS if metrics is None else metrics)
     check_names(names, ALL_METRICS)
@@ -50,9 +59,10 @@ def compute_metrics(
         raise ValueError(f"{len(results)} results but {len(scores)} judge scores")
     kept = [position for position, result in enumerate(results) if result.error is None]
     texts = [name for name in names if name != "judge_score"]
+    models = TextModels.named(bert_model, bert_layers, sbert_model)
     compared = [position for position in kept if results[position].question_type != _NO_TRUTH]
     pairs = [(results[position].prediction, str(results[position].ground_truth)) for position in compared]
-    rows: dict[int, Mapping[str, float | None]] = dict(zip(compared, text_metrics(pairs, texts), strict=True))
+    rows: dict[int, Mapping[str, float | None]] = dict(zip(compared, text_metrics(pairs, texts, models), strict=True))
     values = {
         position: {
             name: scores[position] if name == "judge_score" else rows.get(position, {}).get(name) for name in names

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from pytest_memeval.documents.problems import did_you_mean
-from pytest_memeval.metrics.text import embedding
 from pytest_memeval.metrics.text.bleu import bleu_scores
+from pytest_memeval.metrics.text.embedding import TextModels, heavy_metrics, named_model
 from pytest_memeval.metrics.text.meteor import meteor, wordnet_synonyms
 from pytest_memeval.metrics.text.overlap import exact_match, token_f1
 from pytest_memeval.metrics.text.rouge import rouge_l, rouge_n
@@ -45,10 +45,6 @@ _SIMPLE: dict[str, Callable[[str, str], float | None]] = {
     "rougeL": rouge_l,
     "meteor_no_wordnet": meteor,
 }
-_HEAVY: dict[str, Callable[[Sequence[tuple[str, str]]], list[float | None]]] = {
-    "bert_f1": embedding.bert_f1,
-    "sbert_similarity": embedding.sbert_similarity,
-}
 
 
 def check_names(names: Collection[str], known: Sequence[str]) -> None:
@@ -77,13 +73,18 @@ def light_text_metrics(prediction: str, truth: str, names: Collection[str]) -> d
     return values
 
 
-def text_metrics(pairs: Sequence[tuple[str, str]], names: Collection[str]) -> list[dict[str, float | None]]:
-    """The named metrics of every (prediction, truth).
+def text_metrics(
+    pairs: Sequence[tuple[str, str]], names: Collection[str], models: TextModels | None = None
+) -> list[dict[str, float | None]]:
+    """The named metrics of every (prediction, truth). ``models`` are those of :data:`HEAVY_METRICS`; without them the
+    environment's, else the usual ones.
 
-    ValueError for an unknown name; ImportError, with the install command, for one whose extra is not installed.
+    ValueError for an unknown name, or a model that cannot be loaded; ImportError, with the install command, for a
+    metric whose extra is not installed.
     """
     check_names(names, TEXT_METRICS)
-    heavy = {name: _HEAVY[name](pairs) for name in names if name in _HEAVY}
+    wanted = [name for name in names if name in HEAVY_METRICS]
+    heavy = heavy_metrics(pairs, wanted, models or TextModels.named()) if wanted else {}
     rows = [light_text_metrics(prediction, truth, names) for prediction, truth in pairs]
     return [
         {name: heavy[name][index] if name in heavy else row[name] for name in names} for index, row in enumerate(rows)
@@ -99,6 +100,7 @@ def metrics_spec() -> dict[str, Any]:
         "meteor": "NLTK alignment over word tokens"
         + ("" if wordnet_synonyms() is not None else "; WordNet is not installed: meteor is null"),
         "left_out": [name for name, module in _EXTRAS.items() if find_spec(module) is None],
+        "models": {name: named_model(name) for name, module in _EXTRAS.items() if find_spec(module) is not None},
     }
 
 
