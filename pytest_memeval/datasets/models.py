@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -114,16 +115,18 @@ class Repair:
 @dataclass(frozen=True, slots=True)
 class Outline:
     """A sample without its sessions: what collecting tests needs of it. ``haystack`` is a hash of what the sessions
-    say: samples with the same one ask about the same text, whatever their ids and dates."""
+    say: samples with the same one ask about the same text, whatever their ids and dates. ``content`` is one of all that
+    a memory is given of them, in its order."""
 
     sample_id: str
     qa_pairs: tuple[QAPair, ...]
     haystack: str = ""
+    content: str = ""
 
     @classmethod
     def of(cls, sample: Sample) -> Outline:
         """The sample's outline."""
-        return cls(sample.sample_id, sample.qa_pairs, haystack_hash(sample.sessions))
+        return cls(sample.sample_id, sample.qa_pairs, haystack_hash(sample.sessions), sessions_hash(sample.sessions))
 
 
 def haystack_hash(sessions: Sequence[Session]) -> str:
@@ -139,6 +142,17 @@ def haystack_hash(sessions: Sequence[Session]) -> str:
                 said.update(raw)
         digests.append(said.digest())
     return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
+
+
+def sessions_hash(sessions: Sequence[Session]) -> str:
+    """SHA-256 of everything in the sessions: texts, speakers, ids, times, extras, and their order."""
+    digest = hashlib.sha256()
+    for session in sessions:
+        parts: list[Any] = [session.id, session.time_text, session.time]
+        for message in session.messages:
+            parts += [message.id, message.role, message.name, message.content, message.time, dict(message.extra or {})]
+        digest.update(json.dumps(parts, ensure_ascii=True, sort_keys=True, default=str).encode())
+    return digest.hexdigest()
 
 
 @dataclass(slots=True)

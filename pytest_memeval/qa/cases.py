@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from pytest_memeval.datasets.models import Dataset, QAPair, QuestionType
+from pytest_memeval.datasets.models import Dataset, Outline, QAPair, QuestionType
 from pytest_memeval.kinds import KindCase, KindSet
 from pytest_memeval.metrics.thresholds import Threshold
 
@@ -89,7 +89,7 @@ def cases_of(
                     expect=(expect or {}).get(case_id, ()),
                     stages=("qa",),
                     cluster=clusters[sample],
-                    content_hash=_content_hash(pair, dataset, outline.sample_id),
+                    content_hash=_content_hash(pair, dataset, outline),
                     pair=pair,
                     sample_id=outline.sample_id,
                     sample=sample,
@@ -111,13 +111,11 @@ def clusters_of(dataset: Dataset) -> list[str]:
     return [first[outline.haystack or outline.sample_id] for outline in dataset.outlines]
 
 
-def _content_hash(pair: QAPair, dataset: Dataset, sample_id: str) -> str:
-    """Of the question, its labels and the conversation that it is asked about, which the file's hash stands for."""
-    parts: list[Any] = [
-        *(dataset.sha256, sample_id),
-        *(pair.question, pair.answer, pair.question_type.value, list(pair.evidence), pair.question_date),
-        *(pair.corrected_answer, list(pair.corrected_evidence or ())),
-    ]
+def _content_hash(pair: QAPair, dataset: Dataset, outline: Outline) -> str:
+    """Of the question, its labels and the conversation that it is asked about: what else is in the file, and where the
+    question stands in it, is nothing to it."""
+    own = {one.name: getattr(pair, one.name) for one in fields(pair) if one.name != "index"}
+    parts = [dataset.format, outline.sample_id, outline.content or dataset.sha256, own]
     return hashlib.sha256(json.dumps(parts, ensure_ascii=True, sort_keys=True, default=str).encode()).hexdigest()
 
 

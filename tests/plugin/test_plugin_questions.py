@@ -516,6 +516,33 @@ def test_a_killed_run_goes_on_without_reading_again(questions: Project, monkeypa
     result.stdout.fnmatch_lines(["0 of 12 case(s) taken from run*what changed: engine*"])
 
 
+def test_an_edit_of_the_file_concerns_what_it_changes(questions: Project) -> None:
+    """Other questions, and other conversations, are what they were: for a run that goes on, and for a comparison."""
+    locomo(questions, "a", "b")
+    questions.run("locomo.json", "--memeval-output", "before")
+    data = json.loads((questions.path / "locomo.json").read_text("utf-8"))
+    edits: list[tuple[Any, int]] = [
+        (lambda: data[0]["qa"][3].update(answer="blue"), 1),
+        (lambda: data[0]["qa"].append({**data[0]["qa"][5], "question": "And what else does Ben play?"}), 0),
+        (lambda: data[1]["qa"][0].update(evidence=["D1:2"]), 1),
+        (lambda: data[1]["conversation"]["session_2"][0].update(text="I moved to York."), 6),
+        (lambda: data[0]["conversation"].update(session_1_date_time="2:56 pm on 9 May, 2023"), 7),
+    ]
+    for edit, changed in edits:
+        edit()
+        put(questions, "locomo.json", data)
+        asked = sum(len(record["qa"]) for record in data)
+        questions.run("locomo.json", "--memeval-resume", "before", "--memeval-output", "after")
+        before = questions.report("before")["per_case"]
+        after = {entry["node_id"]: entry["content_hash"] for entry in questions.report("after")["per_case"]}
+        assert sum(after[entry["node_id"]] != entry["content_hash"] for entry in before) == changed
+        assert len(after) == asked
+        result = questions.pytester.run(sys.executable, "-m", "pytest_memeval", "compare", "before", "after")
+        assert "sha256" in result.stdout.str()
+        result = questions.run("locomo.json", "--memeval-resume", "before", "--memeval-output", "before")
+        result.stdout.fnmatch_lines([f"{len(before) - changed} of {asked} case(s) taken from run*"])
+
+
 def answers(request: Any) -> str:
     """A model that reads the context, and a judge that looks for the truth in the answer."""
     if "<context>" in request.prompt and "Question:" in request.prompt and "truth" not in request.prompt.lower():
