@@ -17,6 +17,7 @@ from pytest_memeval.judge.refusal_words import (
     ANCHORED_ZH,
     ANYWHERE_EN,
     ANYWHERE_ZH,
+    CAUSE_ZH,
     CONCESSION_EN,
     CONCESSION_ZH,
     CONTRAST_EN,
@@ -28,17 +29,23 @@ from pytest_memeval.judge.refusal_words import (
     GUESS_ZH,
     IDLE_EN,
     IDLE_ZH,
+    MANNER_ZH,
     REPORTED_EN,
     REPORTED_ZH,
+    SOURCE_ZH,
     WHOLE,
 )
 
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|「[^」]*」|『[^』]*』|《[^》]*》|(?<!\w)'[^']*'(?!\w)")
+_QUOTES = "\"“「『'‘"
+_END_QUOTES = "\"”」』'"
+_ENDS = " \t\r\n.!。"
+_OPENING, _CLOSING, _WORD = re.compile(r"[\"“「『]"), re.compile(r"[\"”」』]"), re.compile(r"\w")
 _WRAPPING = " \t\r\n\"'“”‘’「」『』`*_()[]<>"
 _CLAUSE = re.compile(
     r"[.!?;:,\n。!?;:,、…—]+(?=\s|$|[\u3400-\u9fff])|(?<=[\u3400-\u9fff])[,;:!?.]+|\s+-+\s+|(?=\s(?:but|however"
     r"|yet)\s)"
-    r"|(?=\bso (?:the|i|we|it)\b)"
+    r"|(?=\bso (?:the|i|we|it)\b)|(?=\s(?:and|but) (?:later|eventually|finally|afterwards|in the end)\b)"
 )
 
 
@@ -68,7 +75,7 @@ def is_unanswerable(text: str | None) -> bool:
     """
     folded = unicodedata.normalize("NFKC", text or "").casefold().replace("’", "'").replace("‘", "'")
     folded = " ".join(folded.split()) if "\n" not in folded else folded.strip()
-    bare = folded.strip(_WRAPPING).strip(_WRAPPING + ".!。")
+    bare = _without_end_quotes(folded).strip(_WRAPPING).strip(_WRAPPING + ".!。")
     if not bare or bare in WHOLE:
         return True
     if len(bare) > _LONGEST:
@@ -80,6 +87,31 @@ def is_unanswerable(text: str | None) -> bool:
         elif clause.contrasts:
             refused = False
     return refused
+
+
+def _without_end_quotes(text: str) -> str:
+    """The text without a quotation at its beginning or its end that stands beside words of another: ``"I have no idea"
+    was his answer``. One that is all of the text stays: its quotes are mere wrapping."""
+    stripped = text.strip(_WRAPPING + ".!。")
+    if not stripped or stripped.count('"') > 1:
+        return text
+    if text.strip()[0] in _QUOTES:
+        closing = _CLOSING.search(stripped)
+        rest = stripped[closing.end() :] if closing is not None else ""
+        if closing is not None and not _OPENING.search(stripped[: closing.start()]) and _WORD.search(rest):
+            stripped = rest
+    if text.strip(_ENDS)[-1:] in _END_QUOTES:
+        opening = max((found.start() for found in _OPENING.finditer(stripped)), default=-1)
+        if opening >= 0 and not _CLOSING.search(stripped[opening + 1 :]) and _WORD.search(stripped[:opening]):
+            stripped = stripped[:opening]
+    return stripped
+
+
+def _of_others(clause: str) -> bool:
+    """Whether a Chinese clause says what other people lacked."""
+    if MANNER_ZH.search(clause):
+        return True
+    return bool(CAUSE_ZH.search(clause)) and not SOURCE_ZH.search(clause)
 
 
 def _clauses(text: str) -> list[_Clause]:
@@ -105,6 +137,8 @@ def _anywhere_en(part: str) -> bool:
 def _chinese(part: str) -> _Clause:
     compact = "".join(part.split())
     concedes = bool(CONCESSION_ZH.search(compact)) or "虽然" in compact
-    refuses = bool(_ZH_START.search(compact)) or (not REPORTED_ZH.search(compact) and bool(_ZH_ANY.search(compact)))
+    refuses = not _of_others(compact) and (
+        bool(_ZH_START.search(compact)) or (not REPORTED_ZH.search(compact) and bool(_ZH_ANY.search(compact)))
+    )
     contrasts = bool(CONTRAST_ZH.search(compact)) and not IDLE_ZH.search(compact)
     return _Clause(refuses, contrasts or bool(GUESS_ZH.search(compact)), concedes)

@@ -73,6 +73,11 @@ ANCHORED_EN = (
     rf"(?:nothing|none|nowhere) (?:in|of|about|from) (?:the |our |your |my |these |those |any )?(?:\w+ )?{_SOURCE}",
     rf"neither (?:of the )?(?:{_SOURCE}|person|of them|one|\w+ nor \w+) (?:say|mention|discuss|talk|specif|state"
     rf"|ever)",
+    rf"(?:none|neither|nobody|no one)(?: of (?:them|these|those|(?:the |your |our )?(?:\w+ )?{_SOURCE})| speakers?"
+    r"| person)? (?:ever |actually )?(?:says?|said|mentions?|mentioned|states?|stated|tells?|gives?|discuss(?:es)?"
+    r"|specif(?:y|ies)|talks?|records?|shows?)(?= (?:what|when|where|which|who|how|why|whether|if|anything|about)\b|$)",
+    r"(?:can't|cannot|can not|couldn't|could not|hard to|no way to) (?:say|tell|know|answer)"
+    r"(?: for (?:sure|certain))?(?= (?:what|when|where|which|who|how|why|whether|if|from)\b|$)",
     r"(?:i only|i can only|all i) (?:see|know|find|have)\b.*\bnothing\b",
     r"nothing (?:is |was )?(?:said|mentioned|known|recorded|stated)",
     r"(?:did not|didn't) (?:mention|specify|state)\b(?!.* to (?:him|her|them|his|their|the|anyone)\b)",
@@ -103,22 +108,30 @@ ANYWHERE_EN = (
     r"|reveal"
     r"|revealed)\b(?!.* to (?:me|him|her|them|his|their|my|the|anyone|anybody|nobody)\b)",
     r"\b(?:did not|didn't|never) (?:\w+ly )?sa(?:y|id)$",
-    rf"\b(?:is|are|was|were|) ?(?:missing|absent) from (?:the|our|your|my|these|those) (?:\w+ )?{_SOURCE}\b",
+    r"\b(?:is|are|was|were|) ?(?:missing from|absent from|left out of|omitted from) (?:the|our|your|my|these|those)"
+    rf" (?:\w+ )?{_SOURCE}\b",
     r"\b(?:never|has not|hasn't|have not|haven't) shared(?= (?:that|this|it|any|which|what|where|when)\b|$)",
     r"\b(?:remains?|is|are|was|were) (?:unknown|unspecified|unclear|undisclosed|unstated)$",
     rf"\b{_SOURCE}(?: \w+){{0,2}}? (?:is|are|was|were) silent (?:on|about)\b",
-    r"\b(?:never|not|n't) (?:been )?(?:brought|come) up\b",
+    r"\b(?:never|not) (?:been )?(?:brought|come|came|comes) up\b",
+    r"n't (?:been )?(?:brought|come) up(?= (?:in|during|at (?:any|all)|anywhere|once|between)\b|$)",
+    r"\band (?:there(?:'s| is| was)|i (?:see|saw|find|found)) (?:nothing|no \w+) (?:about|on|regarding|that says)\b",
+    r"\b(?:false|wrong|mistaken|incorrect) premise\b",
+    r"\bpremise (?:of \w+ question )?(?:is|seems|was) (?:false|wrong|mistaken|incorrect|not (?:true|right|correct))\b",
     r"\bsays? nothing (?:about|of|on)\b",
     rf"\b(?:is|are|was|were)(?:n't| not) (?:\w+ ){{0,2}}?(?:in|part of|among|found in) (?:the|any|our|your"
     rf"|my) (?:\w+ )?{_SOURCE}\b",
     r"\b(?:information|answers?|details?) (?:was |were |is |are )?not found\b",
 )
-DENIAL = re.compile(r"\b(?:not|never|no|nothing|cannot|missing|absent|silent|un\w+)\b|n't\b")
+DENIAL = re.compile(r"\b(?:premise|not|never|no|nothing|cannot|missing|absent|left out|omitted|silent|un\w+)\b|n't\b")
 REPORTED_EN = re.compile(
     r"^(?:\w+ ){0,3}?(?:said|told(?! (?:me|us)\b)|asked|complained|claimed|thought|decided|explained|replied"
     r"|(?<!be )answered|felt|wrote|admitted)\b"
 )
-CONTRAST_EN = re.compile(r"^(?:and |so )?(?:but|however|yet|though|although|nevertheless|nonetheless|still|instead)\b")
+CONTRAST_EN = re.compile(
+    r"^(?:and |so |but )?(?:later|eventually|finally|afterwards|in the end)\b"
+    r"|^(?:and |so )?(?:but|however|yet|though|although|nevertheless|nonetheless|still|instead)\b"
+)
 CONCESSION_EN = re.compile(r"^(?:while|although|though|even though|even if|whereas|despite)\b")
 GUESS_EN = re.compile(
     r"^(?:so |then |and )?(?:the answer (?:is|was)|my (?:best )?guess|i(?:'d| would)? (?:guess|assume)"
@@ -163,6 +176,8 @@ ANCHORED_ZH = (
     r"(?:暂无|缺乏|缺少|无)(?:相关|足够|任何|有关|更多)?(?:的)?(?:信息|记录|资料|内容|数据|答案)",
     r"(?:信息|资料|材料|数据|线索|依据)(?:不足|有限|不够|缺失|不全)",
     r"没有答案",
+    r"(?:判断|推断|推测|确定|看|说|查|读|得|猜|想)不出",
+    rf"{_NONE_ZH}(?:看到|见到|看见|发现|读到|听到|查到|找到)[^,]{{0,12}}?(?:{_TELL_ZH}|有关|相关|关于)",
 )
 ANYWHERE_ZH = (
     rf"{_SOURCE_ZH}[^,]{{0,10}}?{_NONE_ZH}{_TELL_ZH}",
@@ -177,11 +192,25 @@ ANYWHERE_ZH = (
     r"|为什么|怎么|它|具体)|告诉我)",
     r"(?:这个|该|此)?问题(?:没有答案|无解|无法|不可回答)",
     rf"(?:{_NONE_ZH})说(?:明)?$",
+    r"我(?:也|就|都|真的|实在)?(?:不知道|不清楚|不确定|不了解|不记得)$",
+    r"前提(?:本身)?(?:就)?(?:有误|不成立|错误|不对|不正确|是错)",
     rf"{_NONE_ZH}(?:提到|提及|说明|透露|交代)(?=[^,]{{0,10}}(?:时间|日期|名字|姓名|原因|价格|地点|具体|内容|哪|谁"
     rf"|什么))",
 )
-REPORTED_ZH = re.compile(r"^(?:[^,]{0,6})(?:说|告诉(?!过?我)|回答|抱怨|认为|觉得|决定)(?:了|过|自己|他|她)")
-CONTRAST_ZH = re.compile(r"^(?:但是|但|不过|可是|可|然而|却|其实|后来|而是|实际上|事实上)")
+#: What somebody did *not* say is no report.
+REPORTED_ZH = re.compile(
+    r"^(?:[^,]{0,6})(?<![没未有])(?:说|告诉(?!过?我)|回答|抱怨|认为|觉得|决定)(?:了|过|自己|他|她)"
+)
+CONTRAST_ZH = re.compile(
+    r"^(?:但是|但|不过|可是|可|然而|却|其实|后来|而是|实际上|事实上)"
+    # What somebody did for want of it: the want was theirs.
+    r"|^(?:他|她|他们|她们|大家|两人|两个人)(?:只好|于是|就|才|便|改)"
+)
+#: Without being told, somebody did something: "没说明原因就走了".
+MANNER_ZH = re.compile(r"[没未][^,]{1,10}?(?:就|便)(?!无法|不能|没法|没办法|难以|不|没)")
+#: A cause: what was lacking was somebody's, unless it is a source.
+CAUSE_ZH = re.compile(r"^(?:因为|由于)")
+SOURCE_ZH = re.compile(_SOURCE_ZH)
 CONCESSION_ZH = re.compile(r"^(?:虽然|尽管|虽说|即使|虽)")
 GUESS_ZH = re.compile(r"^(?:所以|因此|那么)?(?:答案是|答案应该是|应该是|可能是|大概是|估计是?|我猜)")
 IDLE_ZH = re.compile(r"只(?:是)?(?:提|说|谈|聊|讲)|^(?:但是|但|不过)(?:如果|您可以|你可以|请|我可以|若)")

@@ -53,6 +53,20 @@ def test_replies_written_after_the_rules() -> None:
     assert share(answers, False) >= 0.98
 
 
+def test_a_second_part_written_before_the_rules_were_looked_at() -> None:
+    """60 replies, half of each in English and in Chinese, written by somebody who then first read the rules. On first
+    sight 23 of the 30 refusals and 25 of the 30 answers were told right; what failed has been mended since."""
+    text = Path(__file__).with_name("refusals_second.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    for lang in ("en", "zh"):
+        refusals, answers = (
+            [row for row in rows if row["lang"] == lang and row["refusal"] is wanted] for wanted in (True, False)
+        )
+        assert (len(refusals), len(answers)) == (15, 15)
+        assert share(refusals, True) >= 0.95
+        assert share(answers, False) >= 0.98
+
+
 def test_published_answers_are_no_refusals() -> None:
     data = Path(os.environ.get("MEMEVAL_GOLDEN_DIR", "")).parent / "locomo10.json"
     if not data.is_file():
@@ -75,6 +89,11 @@ def test_published_answers_are_no_refusals() -> None:
         "That detail is missing from the conversation.", "聊天记录里没有这方面的内容。",
         "The chat log is silent on this point.", "It was never brought up.", "We don't have that information.",
         "I am not aware of any such trip.", "Based on the conversation, this cannot be answered.",
+        "None of the messages mention what she paid.", "No one says where they met.", "Hard to say.", "Couldn't tell.",
+        "Her sister didn't come up.", "The question rests on a mistaken premise.", "The premise is wrong.",
+        "I read everything and there is no word about a dog.", "The date was left out of the notes.",
+        "你之前没有说过这件事", "推断不出他的年龄", "我没看到相关的内容", "这个问题的前提不成立", "后来的事我也不清楚",
+        "因为对话没有提到价格,所以无法回答", "没有足够的信息就无法判断", '"Not mentioned"', '"I don\'t know."',
     ],
 )  # fmt: skip
 def test_refusals(text: str | None) -> None:
@@ -90,6 +109,10 @@ def test_refusals(text: str | None) -> None:
         "No information was lost because Ben kept a backup.", "It isn't clear water.", "She did not say yes.",
         "There was no milk left.", "Not enough salt", "That is not enough.",
         "The key was missing from the drawer.", "The page is missing from the book of records.",
+        "They did not give a date and eventually met in June.", "The sun didn't come up until eight.",
+        '"No idea" is the title of her first song.', "“不知道”是他当时的回答。", "Nobody tells her about the party.",
+        "他没说再见就走了", "由于不知道密码,他重装了系统", "找不到钥匙,她只好打电话给房东",
+        "Can't tell the twins apart.", "他回答说“我不知道”。", 'His answer was "no idea".',
     ],
 )  # fmt: skip
 def test_answers(text: str) -> None:
