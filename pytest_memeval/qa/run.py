@@ -68,6 +68,7 @@ class QASetup:
 class _Found:
     """What the memory found for a question, and what each arm is given."""
 
+    sample: Sample
     hits: list[Hit]
     arms: Mapping[str, list[Hit]]
 
@@ -163,7 +164,7 @@ class QARun(KindRun):
         started = time.perf_counter()
         hits = await conversation.reader.retrieve(pair.question, conversation.sample, pair)
         self._seconds["search"] = time.perf_counter() - started
-        return _Found(hits, {arm: _arm_hits(arm, conversation.sample) for arm in self._setup.arms})
+        return _Found(conversation.sample, hits, {arm: _arm_hits(arm, conversation.sample) for arm in self._setup.arms})
 
     async def _answered(self, pair: QAPair, given: _Found) -> Answered:
         setup, hits = self._setup, given.hits
@@ -189,7 +190,7 @@ class QARun(KindRun):
             **({} if pair.corrected_answer is None else {"corrected_truth": pair.corrected_answer}),
             **({} if pair.corrected_evidence is None else {"corrected_evidence": list(pair.corrected_evidence)}),
             "context_tokens": tokens,
-            **({"evidence_found": _evidence_found(pair, conversation.sample, sources)} if sources or not hits else {}),
+            **({"evidence_found": _evidence_found(pair, given.sample, sources)} if sources or not hits else {}),
             **({"arms": arms} if arms else {}),
         }
         return Answered(
