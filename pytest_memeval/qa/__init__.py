@@ -5,8 +5,9 @@ The public names are imported from their modules when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pytest_memeval.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pytest_memeval.qa.agent import BaseAgent as BaseAgent
@@ -24,15 +25,11 @@ if TYPE_CHECKING:
     from pytest_memeval.qa.memory import BaseMemory as BaseMemory
 
 _HOMES = {
-    name: module
-    for module, names in {
-        "agent": "BaseAgent BaseLLMClient run_eval",
-        "answering": "ChatAnswerer ExtractiveAnswerer",
-        "evaluation": "EvalResult compute_metrics",
-        "memories": "Bm25Memory FullContextMemory NullMemory RecentMemory VectorMemory",
-        "memory": "BaseMemory",
-    }.items()
-    for name in names.split()
+    "agent": "BaseAgent BaseLLMClient run_eval",
+    "answering": "ChatAnswerer ExtractiveAnswerer",
+    "evaluation": "EvalResult compute_metrics",
+    "memories": "Bm25Memory FullContextMemory NullMemory RecentMemory VectorMemory",
+    "memory": "BaseMemory",
 }
 
 __all__ = [
@@ -51,9 +48,4 @@ __all__ = [
     "run_eval",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, __all__)

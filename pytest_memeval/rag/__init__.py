@@ -5,25 +5,22 @@ The names are imported from their modules when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pytest_memeval.lazy_names import lazy_names
 
 _HOMES = {
-    name: module
-    for module, names in {
-        "base": "BaseEvaluator",
-        "types": "EvalDataset EvalResult EvalSample Score",
-        "summary": "MetricSummary SummaryResult summarize",
-        "offline": (
-            "AnswerOverlap CitationCoverage ContextLength ContextPrecisionByMatching ContextRecallByMatching "
-            "OfflineEvaluator PassageMatcher"
-        ),
-        "model_based": "AnswerRelevancy ContextPrecision ContextRecall Faithfulness ModelEvaluator",
-        "ragas_evaluator": "RagasEvaluator run_ragas_evaluation",
-        "pipeline": "DatasetGenerator PipelineAnswer RAGQueryPipeline answer_dataset",
-        "rows": "load_rag_dataset",
-    }.items()
-    for name in names.split()
+    "base": "BaseEvaluator",
+    "types": "EvalDataset EvalResult EvalSample Score",
+    "summary": "MetricSummary SummaryResult summarize",
+    "offline": (
+        "AnswerOverlap CitationCoverage ContextLength ContextPrecisionByMatching ContextRecallByMatching "
+        "OfflineEvaluator PassageMatcher"
+    ),
+    "model_based": "AnswerRelevancy ContextPrecision ContextRecall Faithfulness ModelEvaluator",
+    "ragas_evaluator": "RagasEvaluator run_ragas_evaluation",
+    "pipeline": "DatasetGenerator PipelineAnswer RAGQueryPipeline answer_dataset",
+    "rows": "load_rag_dataset",
 }
 
 __all__ = [
@@ -57,15 +54,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, __all__)
 
 
 if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
