@@ -22,7 +22,7 @@ from typing import Any
 from pytest_memeval.cases.models import CaseSet, GtMemory, L1GroundTruth
 from pytest_memeval.documents.problems import Problem, did_you_mean
 from pytest_memeval.metrics.kappa import Kappa, kappa_of_tables
-from pytest_memeval.metrics.matching import MatchResult, SimilarityMatcher
+from pytest_memeval.metrics.matching import Matcher, MatchResult, SimilarityMatcher, describe_matcher, match_with
 from pytest_memeval.metrics.stats import RESAMPLES, Estimate, ratio_estimate
 
 #: From this kappa on labels are commonly held to be reliable; shown, not enforced.
@@ -160,7 +160,7 @@ def compare(
     *,
     only_one: tuple[str, ...] = (),
     only_two: tuple[str, ...] = (),
-    matcher: SimilarityMatcher | None = None,
+    matcher: Matcher | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Agreement:
@@ -172,8 +172,10 @@ def compare(
     cases = sorted(cases, key=lambda case: case.case_id)
     names = list(dict.fromkeys([*dimensions, *_labels(cases)]))
     matches = [
-        matcher.match_with_leftovers(
-            [memory.content for memory in case.two.memories], [memory.content for memory in case.one.memories]
+        match_with(
+            matcher,
+            [memory.content for memory in case.two.memories],
+            [memory.content for memory in case.one.memories],
         )
         for case in cases
     ]
@@ -218,7 +220,7 @@ def compare(
         disagreements=tuple(
             problem for case, match in zip(cases, matches, strict=True) for problem in _disagreements(case, match)
         ),
-        matcher=matcher.describe(),
+        matcher=describe_matcher(matcher),
     )
 
 

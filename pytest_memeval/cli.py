@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     rescore = commands.add_parser("rescore", help="score a stored run again: other matcher, labels or gates")
     rescore.add_argument("run", type=Path, help="run folder, its report.json, or 'latest'")
     rescore.add_argument("--root", type=Path, help="folder that the run's case file paths are relative to")
-    rescore.add_argument("--matcher", help="indel, levenshtein, difflib, optimal or hybrid (default: the run's)")
+    rescore.add_argument("--matcher", help="as --memeval-matcher (default: the run's)")
     rescore.add_argument("--match-threshold", type=float, help="similarity from which two memories match")
     rescore.add_argument("--unknown-label", choices=("drop", "fp"))
     rescore.add_argument("--gate", action="append", default=[], metavar="GATE", help="repeatable")
@@ -281,17 +281,23 @@ def _gates(texts: Sequence[str]) -> Any:
 
 
 def _scoring(arguments: argparse.Namespace, report: dict[str, Any], options: dict[str, Any]) -> Any:
-    from pytest_memeval.metrics.matching import build_matcher
     from pytest_memeval.options import SettingsError
     from pytest_memeval.scoring import ScoringOptions
+    from pytest_memeval.settings import matcher_of
 
     name = arguments.matcher or options.get("matcher", "indel")
     threshold = arguments.match_threshold
     what = "--matcher" if threshold is None else "--match-threshold"
-    try:
-        matcher = build_matcher(name, options.get("match_threshold", 0.5) if threshold is None else threshold)
-    except ValueError as error:
-        raise SettingsError(f"{what}: {error}") from None
+    if ":" in name and arguments.matcher is None:
+        # A report that somebody else wrote must not name code that is run here.
+        raise SettingsError(f"the run was matched by {name!r}: name that, or another, with --matcher")
+    if ":" in name:
+        from pytest_memeval.cli_doctor import import_from_here
+
+        import_from_here()
+    elif threshold is None:
+        threshold = options.get("match_threshold")
+    matcher = matcher_of(name, threshold, what)
     unknown = arguments.unknown_label or options.get("unknown_label", "drop")
     return ScoringOptions(matcher, unknown, report["stages"]["input"] == "chained")
 

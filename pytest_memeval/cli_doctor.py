@@ -1,11 +1,11 @@
-"""``memeval doctor``: what is installed and usable, and whether an engine keeps to the protocol."""
+"""``memeval doctor``: what is installed and usable, and whether an engine, or another part, keeps to its protocol."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,14 @@ def add_doctor_command(commands: Any) -> None:
         "doctor", help="say what is installed and usable; check an engine; exit 1 if something is wrong"
     )
     doctor.add_argument("--engine", metavar="NAME", help="check this engine: a short name, or module:attribute")
-    doctor.add_argument("--llm", metavar="NAME", help="chat model for the check: embedded (default) or openai")
+    doctor.add_argument(
+        "--llm", metavar="NAME", help="chat model for the check of an engine; module:attribute is checked itself, too"
+    )
+    doctor.add_argument("--matcher", metavar="NAME", help="check this matcher")
+    doctor.add_argument("--judge", metavar="NAME", help="check this judge, as module:attribute")
+    doctor.add_argument(
+        "--evaluator", metavar="NAME", action="append", default=[], help="check this evaluator; repeatable"
+    )
     doctor.add_argument("--model", metavar="NAME", help="name of the model on the server")
     doctor.add_argument("--base-url", metavar="URL", help="address of an OpenAI-compatible server")
     doctor.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for one tiny case (default 60)")
@@ -33,11 +40,13 @@ def add_doctor_command(commands: Any) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    if arguments.engine is None:
+    parts = arguments.matcher or arguments.judge or arguments.evaluator or ":" in (arguments.llm or "")
+    if arguments.engine is None and not parts:
         from pytest_memeval.doctor import environment
 
         return _say(environment(), arguments.json, done="everything needed is there")
-    return _say(_checked(arguments), arguments.json, done="the engine keeps to the protocol")
+    done = "the parts keep to their protocols" if parts else "the engine keeps to the protocol"
+    return _say(_checked(arguments), arguments.json, done=done)
 
 
 def _say(findings: Iterable[Finding], as_json: bool, *, done: str) -> int:
@@ -64,10 +73,29 @@ def _checked(arguments: argparse.Namespace) -> Iterable[Finding]:
     import_from_here()
     harness = Harness(_settings(arguments))
     try:
-        make, fresh = _maker(harness)
-        yield from Check(make, harness, harness.build_llm(), fresh=fresh, patience=arguments.timeout).findings()
+        if arguments.engine is not None:
+            make, fresh = _maker(harness)
+            yield from Check(make, harness, harness.build_llm(), fresh=fresh, patience=arguments.timeout).findings()
+        yield from _parts(arguments, harness)
     finally:
         harness.close()
+
+
+def _parts(arguments: argparse.Namespace, harness: Harness) -> Iterator[Finding]:
+    from pytest_memeval import conformance_parts as check
+    from pytest_memeval.rag.chosen import build_evaluators
+
+    loop, patience = harness.loop, arguments.timeout
+    if ":" in (arguments.llm or ""):
+        yield from check.model_findings(harness.build_llm(), loop, patience)
+    if arguments.matcher is not None:
+        yield from check.matcher_findings(harness.settings.build_matcher())
+    judge = harness.build_judge()
+    if judge is not None:
+        yield from check.judge_findings(judge, loop, patience)
+    evaluators = build_evaluators(arguments.evaluator, harness.build_llm, "--evaluator") if arguments.evaluator else []
+    for name, evaluator in zip(arguments.evaluator, evaluators, strict=True):
+        yield from check.evaluator_findings(name, evaluator, loop, patience)
 
 
 def import_from_here() -> None:
@@ -85,7 +113,15 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     from pytest_memeval.options import Option
     from pytest_memeval.settings import read_settings
 
-    given = {"engine": arguments.engine, "llm": arguments.llm, "model": arguments.model, "base-url": arguments.base_url}
+    given = {
+        "engine": arguments.engine,
+        "llm": arguments.llm,
+        "model": arguments.model,
+        "base-url": arguments.base_url,
+        "matcher": arguments.matcher,
+        "judge": arguments.judge,
+        "cache": "off" if ":" in (arguments.llm or "") else None,
+    }
 
     def value_of(option: Option) -> Any:
         return given.get(option.name)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_memeval.cli_support import say
 
 if TYPE_CHECKING:
-    from pytest_memeval.judge.chat_judge import ChatJudge
     from pytest_memeval.judge.controls import ControlQuestion
     from pytest_memeval.judge.human import Agreement, Labels
+    from pytest_memeval.judge.protocol import NamedJudge
     from pytest_memeval.judge.trust import Trust
 
 
@@ -30,6 +30,9 @@ def add_judge_commands(commands: Any) -> None:
     )
     check.add_argument("--seed", type=int, default=0, metavar="S", help="seed of their drawing (default: 0)")
     check.add_argument("--mode", default="auto", help="judge mode of every question (default: auto, by its type)")
+    check.add_argument(
+        "--judge", metavar="NAME", help="a judge of your own, as module:attribute (default: ini memeval_judge)"
+    )
     check.add_argument("--model", metavar="NAME", help="the judge's model (default: ini memeval_judge_model)")
     check.add_argument("--base-url", metavar="URL", help="its server (default: ini memeval_judge_base_url)")
     check.add_argument("--prompts", type=Path, metavar="DIR", help="own judge prompts (default: ini memeval_prompts)")
@@ -74,7 +77,21 @@ def _check(arguments: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def _judge(arguments: argparse.Namespace) -> ChatJudge:
+def _judge(arguments: argparse.Namespace) -> NamedJudge:
+    own = arguments.judge or (None if arguments.model else _ini("memeval_judge"))
+    if own is None:
+        return _chat_judge(arguments)
+    from pytest_memeval.cli_doctor import import_from_here
+    from pytest_memeval.options import SettingsError
+    from pytest_memeval.own_parts import own_judge
+
+    if arguments.model:
+        raise SettingsError("--judge: there is --model, too: one judge is checked")
+    import_from_here()
+    return own_judge(own, "--judge" if arguments.judge else "memeval_judge")
+
+
+def _chat_judge(arguments: argparse.Namespace) -> NamedJudge:
     from pytest_memeval.assets.prompts import JUDGE_STAGES, load_prompts
     from pytest_memeval.cli_cache import cache_folder
     from pytest_memeval.judge.chat_judge import ChatJudge
@@ -95,7 +112,7 @@ def _judge(arguments: argparse.Namespace) -> ChatJudge:
             endpoint_name=_endpoint(url),
         )
         if settings.model is None:
-            raise SettingsError("memeval judge-check: name the judge with --model (or ini memeval_judge_model)")
+            raise SettingsError("memeval judge-check: name the judge with --model or --judge (or their ini twins)")
         model = build_chat_model(
             "openai",
             settings=settings,
@@ -132,7 +149,7 @@ def _ini_path(name: str) -> Path | None:
 
 def _check_controls(
     arguments: argparse.Namespace,
-    judge: ChatJudge | None,
+    judge: NamedJudge | None,
     questions: Sequence[ControlQuestion],
     figures: dict[str, Any],
 ) -> bool:
@@ -153,11 +170,12 @@ def _check_controls(
     return trust.trustworthy is True
 
 
-def _setup_lines(judge: ChatJudge | None, count: int, skipped: dict[str, int]) -> list[str]:
+def _setup_lines(judge: NamedJudge | None, count: int, skipped: dict[str, int]) -> list[str]:
     lines = []
     if judge is not None:
         identity = judge.identity()
-        lines.append(f"judge {identity['model']} on {identity['endpoint']}")
+        place = "" if identity["endpoint"] is None else f" on {identity['endpoint']}"
+        lines.append(f"judge {identity['model']}{place}")
     left = "".join(f", {number} without controls ({why})" for why, number in skipped.items())
     return [*lines, f"{count} questions{left}"]
 
@@ -203,7 +221,7 @@ def _table(title: str, rows: dict[str, dict[str, dict[str, int]]]) -> list[str]:
 
 
 def _check_labels(
-    arguments: argparse.Namespace, judge: ChatJudge | None, labels: Labels, figures: dict[str, Any]
+    arguments: argparse.Namespace, judge: NamedJudge | None, labels: Labels, figures: dict[str, Any]
 ) -> bool:
     from pytest_memeval.judge.human import agreement_with
     from pytest_memeval.llm.sync import run_sync
@@ -216,7 +234,7 @@ def _check_labels(
     return agreement.kappa.agreement is not None
 
 
-async def _verdicts(judge: ChatJudge | None, labels: Labels, arguments: argparse.Namespace) -> list[bool | None]:
+async def _verdicts(judge: NamedJudge | None, labels: Labels, arguments: argparse.Namespace) -> list[bool | None]:
     import asyncio
 
     from pytest_memeval.judge.chat_judge import judge_refusal

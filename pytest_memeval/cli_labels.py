@@ -94,15 +94,19 @@ def _agreement(arguments: argparse.Namespace) -> int:
     from pytest_memeval.agreement import AgreementError, compare, labelled_twice
     from pytest_memeval.assets.registry import load_registry
     from pytest_memeval.assets.templates import load_templates
-    from pytest_memeval.metrics.matching import build_matcher
     from pytest_memeval.options import SettingsError
+    from pytest_memeval.settings import matcher_of
 
     registry = load_registry(arguments.registry or configured("memeval_registry"))
     templates = load_templates(arguments.templates or configured("memeval_templates"), registry)
     one = _load(arguments.first, registry, templates)
     two = _load(arguments.second, registry, templates) if arguments.second is not None else None
     try:
-        matcher = build_matcher(arguments.matcher, arguments.match_threshold)
+        if ":" in arguments.matcher:
+            from pytest_memeval.cli_doctor import import_from_here
+
+            import_from_here()
+        matcher = matcher_of(arguments.matcher, arguments.match_threshold, "--matcher")
         cases, only_one, only_two = labelled_twice(one, two, arguments.annotator)
     except (AgreementError, ValueError) as error:
         raise SettingsError(str(error)) from None

@@ -321,7 +321,7 @@ class Controller:
     def _check_judge(self, recorder: Recorder) -> None:
         """Put known answers to the run's judge, where that was asked for and the run came to its end."""
         wanted = recorder.settings.judge_controls
-        if wanted < 1 or recorder.settings.judge_model is None or self._interrupted or recorder.not_run():
+        if wanted < 1 or not recorder.settings.has_judge or self._interrupted or recorder.not_run():
             return
         from pytest_memeval.judge_controls import controls_of
         from pytest_memeval.session import harness_of

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+import pkgutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,30 +31,86 @@ SHIPPED: Mapping[str, str] = {
 
 
 def find_object(name: str, where: str) -> Any:
-    """Import ``module:attribute``. SettingsError for what is not there, ModuleNotFoundError where that is a module."""
+    """Import ``module:attribute``. SettingsError for what is not there, with the nearest name that is; ModuleNotFound-
+    Error where that is a module."""
     from pytest_memeval.options import SettingsError
 
-    module_name, _, attribute = name.partition(":")
+    module_name, colon, attribute = name.partition(":")
+    if not (colon and module_name and attribute):
+        raise SettingsError(f"{where}: {name!r} is not of the form module:attribute")
+    target: Any = None
     try:
-        target: Any = importlib.import_module(module_name)
+        target = importlib.import_module(module_name)
         for part in attribute.split("."):
             target = getattr(target, part)
     except ModuleNotFoundError:
         raise
-    except (ImportError, AttributeError, ValueError) as error:
+    except AttributeError as error:
+        if target is None:  # of the module itself, while it was imported
+            raise SettingsError(f"{where}: {name!r} cannot be imported: {_described(error)}") from error
+        guess = _nearest(part, (one for one in dir(target) if not one.startswith("_")))
+        raise SettingsError(f"{where}: {name!r} cannot be imported: {error}{guess}") from None
+    except (ImportError, ValueError) as error:
         raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
+    except Exception as error:  # whatever a module does when it is imported
+        raise SettingsError(f"{where}: {name!r} cannot be imported: {_described(error)}") from error
     return target
 
 
-def load_object(name: str, where: str) -> Any:
-    """Import ``module:attribute``; a class, or a function without required arguments, is called."""
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    from pytest_memeval.documents.problems import nearest
+
+    guess = nearest(name, known)
+    return "" if guess is None else f"; did you mean {guess!r}?"
+
+
+def _no_module(name: str, error: ModuleNotFoundError) -> str:
+    """What to say of a module that is not there: the nearest one in the same place, where it is the one asked for."""
+    missing, asked = error.name or "", name.partition(":")[0]
+    if asked != missing and not asked.startswith(f"{missing}."):
+        return str(error)
+    parent, _, last = missing.rpartition(".")
+    path = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+    guess = _nearest(last, {module.name for module in pkgutil.iter_modules(path)})
+    return f"{error}{guess}"
+
+
+def imported(name: str, where: str) -> Any:
+    """Import ``module:attribute``. Raises SettingsError, with the nearest name where there is one."""
     from pytest_memeval.options import SettingsError
 
     try:
-        target = find_object(name, where)
+        return find_object(name, where)
     except ModuleNotFoundError as error:
-        raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
-    return made(target, name, where)
+        raise SettingsError(f"{where}: {name!r} cannot be imported: {_no_module(name, error)}") from None
+
+
+def load_object(name: str, where: str) -> Any:
+    """Import ``module:attribute``; a class, or a function, is called without arguments. Raises SettingsError."""
+    return made(imported(name, where), name, where)
+
+
+def load_named(name: str, where: str) -> Any:
+    """Import ``module:attribute``; a class, or a function that needs no argument, is called, and a function that does
+    is taken as it is. Raises SettingsError."""
+    from pytest_memeval.options import SettingsError
+
+    target = imported(name, where)
+    if inspect.isfunction(target) and any(
+        one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        for one in inspect.signature(target).parameters.values()
+    ):
+        return target
+    try:
+        return made(target, name, where)
+    except SettingsError:
+        raise
+    except Exception as error:  # whatever a constructor of the project's does
+        raise SettingsError(f"{where}: {name!r} cannot be made: {_described(error)}") from error
 
 
 def made(target: Any, name: str, where: str) -> Any:
@@ -183,9 +241,6 @@ def load_metrics(names: Sequence[str], where: str) -> None:
         for name in names:
             if ":" not in name:
                 raise SettingsError(f"{where}: {name!r} is not of the form module:function")
-            try:
-                register_entry(name.rpartition(":")[2].rpartition(".")[2], find_object(name, where))
-            except ModuleNotFoundError as error:
-                raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
+            register_entry(name.rpartition(":")[2].rpartition(".")[2], imported(name, where))
     except MetricError as error:
         raise SettingsError(f"{where}: {error}") from None

@@ -78,8 +78,8 @@ def memeval_llm(request: pytest.FixtureRequest) -> ChatModel:
 
 @pytest.fixture(scope="session")
 def memeval_judge(request: pytest.FixtureRequest) -> Judge | None:
-    """The judge of answers (--memeval-judge-model), ``judge_sync`` for plain code; ``None`` without a model, since the
-    offline one is never a judge."""
+    """The judge of answers (--memeval-judge-model, or --memeval-judge), ``judge_sync`` for plain code; ``None`` where
+    none is named, since the offline model is never one."""
     with sentences():
         return harness_of(request.node.config).build_judge()
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import CaseSet
     from pytest_memeval.judge.chat_judge import ChatJudge
+    from pytest_memeval.judge.own import OwnJudge
     from pytest_memeval.llm.batch import BatchRequests
     from pytest_memeval.llm.cache import AnswerCache
     from pytest_memeval.llm.cost import PriceTable
@@ -156,11 +157,22 @@ class Harness:
 
     def build_llm(self) -> ChatModel:
         """The chat model that the settings name. Raises SettingsError for what it lacks; sends nothing."""
-        return self._build(self.settings.llm_name, "model")
+        name = self.settings.llm_name
+        if ":" not in name:
+            return self._build(name, "model")
+        from pytest_memeval.own_parts import own_chat_model
 
-    def build_judge(self) -> ChatJudge | None:
+        mode = "replay" if self.settings.plan else self.settings.cache
+        cache = self.answer_cache() if mode != "off" else None
+        return own_chat_model(name, self.settings.where("llm"), mode=mode, cache=cache, planned=self.settings.plan)
+
+    def build_judge(self) -> ChatJudge | OwnJudge | None:
         """The judge, ``None`` where none is named: the offline model is never one. Raises SettingsError, or
         DocumentError or PromptError for prompts that cannot be used."""
+        if self.settings.judge is not None:
+            from pytest_memeval.own_parts import own_judge
+
+            return own_judge(self.settings.judge, self.settings.where("judge"))
         if self.settings.judge_model is None:
             return None
         from pytest_memeval.assets.prompts import JUDGE_STAGES

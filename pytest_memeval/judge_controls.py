@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_memeval.results import CaseResult
 
 if TYPE_CHECKING:
-    from pytest_memeval.judge.chat_judge import ChatJudge
+    from pytest_memeval.judge.protocol import NamedJudge
 
 
-def controls_of(judge: ChatJudge, records: Iterable[CaseResult], wanted: int) -> dict[str, Any] | None:
+def controls_of(judge: NamedJudge, records: Iterable[CaseResult], wanted: int) -> dict[str, Any] | None:
     """The report's ``judge.controls``: ``wanted`` known-right and known-wrong answers to the run's own questions, put
     to its judge, and with ``accuracy`` the corrected share of right answers. ``None`` where nothing was judged."""
     from pytest_memeval.judge.controls import ControlQuestion, can_be_controlled

@@ -34,7 +34,7 @@ def check_options(config: pytest.Config) -> None:
         if settings.registry is not None or settings.templates is not None:
             settings.load_templates(settings.load_registry())
         for setup in settings.setups():
-            _check_engine(config, setup)
+            _check_own_parts(config, setup)
         if settings.predictions is not None:
             from pytest_memeval.engine.predictions import load_predictions
 
@@ -66,23 +66,23 @@ def _check_output(settings: Settings) -> None:
             )
 
 
-def _check_engine(config: pytest.Config, settings: Settings) -> None:
-    """An engine that cannot be imported ends the run here: every case would be an error with the same words."""
-    from pytest_memeval.extensions import is_address
+def _check_own_parts(config: pytest.Config, settings: Settings) -> None:
+    """An engine, a chat model or a judge that cannot be imported ends the run here: every case would be an error with
+    the same words."""
+    from importlib.util import find_spec
 
-    if settings.predictions is not None or ":" not in settings.engine or is_address(settings.engine):
-        return
-    from pytest_memeval.extensions import find_object
+    from pytest_memeval.extensions import imported, is_address
 
-    where = settings.where("engine")
-    top = settings.engine.partition(":")[0].partition(".")[0]
-    try:
-        find_object(settings.engine, where)
-    except ModuleNotFoundError as error:
-        # pytest may come to a folder that holds it, and put that on the path, when it collects.
-        if error.name == top and any(config.rootpath.rglob(f"{top}.py")):
-            return
-        raise pytest.UsageError(f"{where}: {settings.engine!r} cannot be imported: {error}") from None
+    named = {"llm": settings.llm, "judge": settings.judge}
+    if settings.predictions is None:
+        named["engine"] = settings.engine
+    for option, name in named.items():
+        if name is None or ":" not in name or is_address(name):
+            continue
+        top = name.partition(":")[0].partition(".")[0]
+        # pytest may come to a folder that holds the module, and put that on the path, when it collects.
+        if not top or find_spec(top) is not None or not any(config.rootpath.rglob(f"{top}.py")):
+            imported(name, settings.where(option))
 
 
 def _check_prompts(config: pytest.Config, settings: Settings) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_memeval import __version__
 from pytest_memeval.identity import identity_of
+from pytest_memeval.llm.own import projects_own
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet
@@ -90,8 +91,9 @@ class CaseKeys:
         yield _short(__version__)
 
     def _model(self, llm: object) -> list[Any]:
-        own = type(llm).__module__.startswith("pytest_memeval.")
         described = [getattr(llm, name, None) for name in ("name", "model", "endpoint")]
+        llm = projects_own(llm) or llm
+        own = type(llm).__module__.startswith("pytest_memeval.")
         path = getattr(llm, "path", None) if own else None
         answers = hashlib.sha256(path.read_bytes()).hexdigest() if isinstance(path, Path) else None
         identity = None if own else _known(llm, "chat model")

@@ -19,7 +19,7 @@ from pytest_memeval.metrics.inject import compute_inject, inject_section
 from pytest_memeval.metrics.l1 import PRIORITY_TOLERANCE, L1Metrics, compute_l1
 from pytest_memeval.metrics.l2 import compute_scenes, compute_sections, l2_section
 from pytest_memeval.metrics.l15 import compute_l15
-from pytest_memeval.metrics.matching import Matcher, SimilarityMatcher
+from pytest_memeval.metrics.matching import Matcher, SimilarityMatcher, describe_matcher
 from pytest_memeval.metrics.search import CUTOFFS, compute_search
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.outputs import Outputs
@@ -41,9 +41,7 @@ class ScoringOptions:
 
     def describe(self) -> dict[str, Any]:
         """How memories were matched, for the report."""
-        describe = getattr(self.matcher, "describe", None)
-        name = dict(describe()) if callable(describe) else {"name": type(self.matcher).__name__}
-        return {**name, "unknown_label": self.unknown_label}
+        return {**describe_matcher(self.matcher), "unknown_label": self.unknown_label}
 
 
 class CaseScorer:

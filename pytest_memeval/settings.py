@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.llm.retry import RetryPolicy
     from pytest_memeval.llm.settings import ModelSettings, Role
+    from pytest_memeval.metrics.matching import Matcher
     from pytest_memeval.metrics.thresholds import Gate, Threshold
     from pytest_memeval.runner import RunSettings
     from pytest_memeval.search.params import SearchParams
@@ -66,13 +67,14 @@ class Settings:
         """The settings that one variant has by itself."""
         values, origins = {**self.values, "variant": None}, dict(self.origins)
         where = self.where("variant")
-        given = {"engine": variant.engine, "prompt_version": variant.prompts}
-        if variant.model in CHAT_MODELS:
+        given = {"engine": variant.engine, "prompt_version": variant.prompts, "llm": variant.llm}
+        if variant.llm is None and variant.model in CHAT_MODELS:
             given["llm"] = variant.model
         elif variant.model is not None:
             # A name of a model on a server; recorded answers are told apart by it too.
             given["model"] = variant.model
-            given["llm"] = "openai" if self.llm_name == "embedded" else None
+            if variant.llm is None and self.llm_name == "embedded":
+                given["llm"] = "openai"
         for key, value in given.items():
             if value is not None:
                 values[key] = value
@@ -122,23 +124,23 @@ class Settings:
                 raise SettingsError(f"{where}: {error}") from None
 
     def run_settings(self) -> RunSettings:
-        from pytest_memeval.metrics.matching import build_matcher
         from pytest_memeval.runner import RunSettings
         from pytest_memeval.scoring import ScoringOptions
 
         chained = self.stage_input == "chained"
-        try:
-            matcher = build_matcher(self.matcher, self.match_threshold)
-        except ValueError as error:
-            raise SettingsError(f"{self.where('matcher')}: {error}") from None
         return RunSettings(
             stages=self.stage_set,
             chained=chained,
             timeout=self.timeout,
-            scoring=ScoringOptions(matcher, self.unknown_label, chained),
+            scoring=ScoringOptions(self.build_matcher(), self.unknown_label, chained),
             expect=self.default_expectations,
             search=self.search_parameters,
         )
+
+    def build_matcher(self) -> Matcher:
+        """How memories are matched. Raises SettingsError."""
+        given = self.match_threshold if "match_threshold" in self.origins else None
+        return matcher_of(self.matcher, given, self.where("matcher"), threshold_where=self.where("match_threshold"))
 
     @property
     def search_parameters(self) -> SearchParams:
@@ -190,6 +192,11 @@ class Settings:
     def llm_name(self) -> str:
         """The chat model: the one named, else ``recorded`` where a file of answers is configured, else ``embedded``."""
         return self.llm or ("recorded" if self.recorded is not None else "embedded")
+
+    @property
+    def has_judge(self) -> bool:
+        """Whether the options name a judge: a model, or the project's own."""
+        return self.judge is not None or self.judge_model is not None
 
     def model_settings(self, role: Role = "model") -> ModelSettings:
         """Where the model, or the judge, lives. Raises SettingsError for an address that is none."""
@@ -256,6 +263,25 @@ class Settings:
     def cache_folder(self) -> Path:
         """``--memeval-cache-dir``, else the user's cache folder; made when first written to."""
         return self.cache_dir if self.cache_dir is not None else user_cache_folder()
+
+
+def matcher_of(
+    name: str, threshold: float | None, where: str, *, threshold_where: str = "--match-threshold"
+) -> Matcher:
+    """The matcher with that name and that (or the default) threshold, or the project's own that ``module:attribute``
+    names. Raises SettingsError, also for a threshold that is given for one of the project's own."""
+    from pytest_memeval.metrics.matching import DEFAULT_THRESHOLD, build_matcher
+
+    if ":" in name:
+        from pytest_memeval.own_parts import own_matcher
+
+        if threshold is not None:
+            raise SettingsError(f"{threshold_where}: matcher {name!r} decides itself from where on texts match")
+        return own_matcher(name, where)
+    try:
+        return build_matcher(name, DEFAULT_THRESHOLD if threshold is None else threshold)
+    except ValueError as error:
+        raise SettingsError(f"{where}: {error}") from None
 
 
 def user_cache_folder() -> Path:
@@ -326,7 +352,7 @@ def read_settings(
     settings = Settings(rootdir, values, origins, variants)
     _check(settings)
     for setup in settings.setups() if variants else ():
-        _check_engine_name(setup)
+        _check_names(setup)
     return settings
 
 
@@ -381,15 +407,25 @@ def _typed(option: Option, value: Any, where: str, base: Path) -> Any:
     return value
 
 
-def _check_engine_name(settings: Settings) -> None:
+def _check_names(settings: Settings) -> None:
+    """Engine, chat model, embedder and matcher: a known name, or ``module:attribute``; nothing is imported."""
+    from pytest_memeval.documents.problems import did_you_mean
+
     problem = engine_problem(settings.engine)
     if problem is not None:
         raise SettingsError(f"{settings.where('engine')}: {problem}")
+    for name, what, known in (
+        ("llm", "chat model", CHAT_MODELS),
+        ("embedder", "embedder", EMBEDDERS),
+        ("matcher", "matcher", MATCHERS),
+    ):
+        value = settings.values[name]
+        if value is not None and ":" not in value and value not in known:
+            hint = f"(your own is named module:attribute){did_you_mean(value, known)}"
+            raise SettingsError(f"{settings.where(name)}: unknown {what} {value!r} {hint}")
 
 
 def _check(settings: Settings) -> None:
-    from pytest_memeval.documents.problems import did_you_mean
-
     values = settings.values
 
     def refuse(name: str, why: str) -> None:
@@ -409,26 +445,21 @@ def _check(settings: Settings) -> None:
         refuse("stop_most_wrong", f"{values['stop_most_wrong']} is less than 0")
     if values["stop_when_decided"]:
         _check_stopping(settings, refuse)
-    if values["llm"] is not None and values["llm"] not in CHAT_MODELS:
-        refuse("llm", f"unknown chat model {values['llm']!r}{did_you_mean(values['llm'], CHAT_MODELS)}")
     if values["timeout"] is not None and not 0 < values["timeout"] < float("inf"):
         refuse("timeout", f"{values['timeout']} is not a number of seconds above 0")
     for name in ("match_threshold", "max_error_rate"):
         if not 0 <= values[name] <= 1:
             refuse(name, f"{values[name]} is not between 0 and 1")
-    _check_engine_name(settings)
+    _check_names(settings)
+    if values["judge"] is not None and ":" not in values["judge"]:
+        refuse("judge", f"{values['judge']!r} is not of the form module:attribute; a model that judges is judge-model")
+    if values["judge"] is not None and values["judge_model"] is not None:
+        refuse("judge", f"there is {settings.where('judge_model')}, too: a run has one judge")
     embedder = values["embedder"]
-    if ":" not in embedder and embedder not in EMBEDDERS:
-        refuse(
-            "embedder",
-            f"unknown embedder {embedder!r} (your own is named module:attribute){did_you_mean(embedder, EMBEDDERS)}",
-        )
     if embedder in ("openai", "sentence-transformers") and not values["embedding_model"]:
         refuse("embedder", f"{embedder} needs the name of a model: set --memeval-embedding-model")
     if values["search_params"]:
         _ = settings.search_parameters
-    if values["matcher"] not in MATCHERS:
-        refuse("matcher", f"unknown matcher {values['matcher']!r}{did_you_mean(values['matcher'], MATCHERS)}")
     for name in ("predictions", "registry", "templates", "prompts", "recorded", "prices", "contexts"):
         path = values[name]
         if path is not None and not path.exists():

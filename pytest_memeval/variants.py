@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from pytest_memeval.documents.problems import did_you_mean
 
 #: What a variant can set, as ``--memeval-variant NAME=key:value,key:value`` writes it.
-KEYS: tuple[str, ...] = ("engine", "prompts", "model")
+KEYS: tuple[str, ...] = ("engine", "prompts", "llm", "model")
 #: A variant's name is part of node ids and names a folder.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,63}")
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*:(.*)", re.DOTALL)
@@ -28,6 +28,7 @@ class Variant:
     engine: str | None = None
     prompts: str | None = None
     model: str | None = None
+    llm: str | None = None
 
 
 def prompt_variant(spec: str) -> Variant:
@@ -83,7 +84,7 @@ def check_variants(variants: Sequence[Variant]) -> None:
     setups: dict[tuple[str | None, ...], str] = {}
     for variant in variants:
         # Folders that differ in case alone are one on many machines.
-        folder, setup = variant.name.lower(), (variant.engine, variant.prompts, variant.model)
+        folder, setup = variant.name.lower(), (variant.engine, variant.prompts, variant.llm, variant.model)
         if folder in names:
             raise VariantError(f"two variants have the name {names[folder]!r}")
         if setup in setups:

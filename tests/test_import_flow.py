@@ -47,11 +47,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "assets": {"documents", "values"},
     "cases": {"assets", "documents", "metrics", "values"},
     "datasets": {"documents", "values"},
-    "llm": {"documents", "results", "values"},
+    "llm": {"documents", "loops", "results", "values"},
     "engine": {"__version__", "assets", "documents", "estimates", "llm", "outputs", "results", "search", "values"},
     "search": {"documents.problems", "llm.protocol", "values"},
     "tuning": {"documents", "llm", "metrics", "report", "search", "values"},
-    "judge": {"assets", "datasets", "documents", "failures", "llm", "metrics", "recording", "results", "values"},
+    "judge": {
+        *("assets", "datasets", "documents", "failures", "llm", "loops", "metrics", "recording", "results", "values")
+    },
     "qa": {
         *("assets", "cases", "datasets", "documents", "engine", "failures", "harness", "judge", "kinds", "llm"),
         *(

@@ -14,6 +14,19 @@ class Judge(Protocol):
     async def judge(self, question: str, truth: str, prediction: str, mode: str) -> Verdict: ...
 
 
+class NamedJudge(Judge, Protocol):
+    """A judge that says who it is, and takes a question's date: the package's own, and one that an option names."""
+
+    @property
+    def name(self) -> str: ...
+
+    def identity(self) -> dict[str, Any]: ...
+
+    async def judge(
+        self, question: str, truth: Any, prediction: Any, mode: str = ..., *, question_date: Any = None
+    ) -> Verdict: ...
+
+
 class Answered(Protocol):
     """One answered question. A ``question_date`` (text or date), where there is one, reaches the judge."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pytest_memeval.judge.chat_judge import ChatJudge
+    from pytest_memeval.judge.protocol import NamedJudge
 
 #: A judge whose sensitivity or specificity may be lower than this is not trustworthy.
 LEAST_BOUND = 0.8
@@ -37,7 +37,7 @@ class ControlOutcome:
     error: str | None = None
 
 
-async def ask_controls(judge: ChatJudge, controls: Sequence[Control], *, concurrency: int = 8) -> list[ControlOutcome]:
+async def ask_controls(judge: NamedJudge, controls: Sequence[Control], *, concurrency: int = 8) -> list[ControlOutcome]:
     """The judge's verdict on each control, in their order. A judge error is an outcome without a verdict."""
     slots = asyncio.Semaphore(concurrency)
 
@@ -138,7 +138,7 @@ class Trust:
 
 
 def check_judge(
-    judge: ChatJudge, questions: Sequence[ControlQuestion], wanted: int, *, seed: int = 0, concurrency: int = 8
+    judge: NamedJudge, questions: Sequence[ControlQuestion], wanted: int, *, seed: int = 0, concurrency: int = 8
 ) -> Trust:
     """Make ``wanted`` right and wrong controls of these questions and ask the judge about them; blocks. ``to_json`` of
     the result is what a report holds as ``judge.controls``. Without a question that gives any, nothing is asked."""

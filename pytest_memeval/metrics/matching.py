@@ -350,6 +350,12 @@ def build_matcher(name: str = "indel", threshold: float = DEFAULT_THRESHOLD) -> 
     return SimilarityMatcher(similarity=similarity, assignment=assignment, threshold=threshold)
 
 
+def describe_matcher(matcher: Matcher) -> dict[str, Any]:
+    """What a report says of a matcher: what it says by ``describe()``, else its class's name."""
+    describe = getattr(matcher, "describe", None)
+    return dict(describe()) if callable(describe) else {"name": type(matcher).__name__}
+
+
 def match_with(matcher: Matcher, predicted: Sequence[str], truth: Sequence[str]) -> MatchResult:
     """What ``matcher`` finds, checked and with leftovers.
 

@@ -13,6 +13,7 @@ from pytest_memeval.datasets.models import Dataset, QAPair, Sample
 from pytest_memeval.engine.protocol import StageError
 from pytest_memeval.judge.chat_judge import ChatJudge
 from pytest_memeval.judge.modes import RULE_MODE, mode_for
+from pytest_memeval.judge.own import OwnJudge
 from pytest_memeval.judge.refusal import is_unanswerable
 from pytest_memeval.judge.verdict import JudgeError
 from pytest_memeval.kinds import KindRun
@@ -233,9 +234,9 @@ class QARun(KindRun):
     ) -> float | None:
         """The judge's score; a judge that cannot tell is an error of the score alone, and the other figures stay."""
         try:
-            # Only the package's own judge knows of dates and trials; a project's has the protocol's four places.
+            # A fixture's judge has the protocol's four places; others know of dates and trials, too.
             more: dict[str, Any] = {}
-            if isinstance(judge, ChatJudge):
+            if isinstance(judge, ChatJudge | OwnJudge):
                 more = {"question_date": pair.question_date or None, "trial": self.trial}
             verdict = await judge.judge(pair.question, truth, answer, mode, **more)
         except JudgeError as error:

@@ -170,7 +170,7 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
         conversations=Conversations(make, alone=alone),
         protocol=protocol,
         head=_head(kind, target, answerer, judge),
-        identity=_identity(kind, target, protocol, values["memeval_llm"], settings),
+        identity=_identity(kind, target, protocol, values["memeval_llm"], judge, settings),
         judge=judge,
         arms=arms_of(settings),
         ranked=ranked,
@@ -181,12 +181,14 @@ def _made(harness: Harness, values: Mapping[str, Any], case_set: Path) -> QASetu
 
 
 def _identity(
-    kind: str, target: Any, protocol: Mapping[str, Any], llm: Any, settings: Settings
+    kind: str, target: Any, protocol: Mapping[str, Any], llm: Any, judge_object: Any, settings: Settings
 ) -> tuple[str, ...] | None:
     """A hash for each of the parts of a resume key behind the first: labels and templates (none here), prompts, engine,
-    model, options, version. ``None`` for a memory of the project's that cannot be told from another."""
+    model, options, version. ``None`` where a memory, model or judge of the project's cannot be told from another."""
     from pytest_memeval import __version__
     from pytest_memeval.identity import identity_of
+    from pytest_memeval.judge.own import OwnJudge
+    from pytest_memeval.llm.own import projects_own
 
     own = kind == "own" and protocol["memory"] in MEMORIES
     memory = protocol["memory"] if own else identity_of(target.func if isinstance(target, partial) else target)
@@ -197,6 +199,9 @@ def _identity(
     answer, judge = protocol["answer"] or {}, protocol["judge"] or {}
     asked = kind == "engine" or protocol["answer"] is not None
     model = [getattr(llm, name, None) for name in ("name", "model", "endpoint")] if asked else None
+    theirs = [projects_own(llm) if asked else None, judge_object.target if isinstance(judge_object, OwnJudge) else None]
+    if any(one is not None and identity_of(one) is None for one in theirs):
+        return None
     vectors = [settings.values[name] for name in ("embedder", "embedding_model", "embedding_base_url")]
     parts = (
         "",

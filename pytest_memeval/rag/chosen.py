@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pytest_memeval.extensions import imported
 from pytest_memeval.options import SettingsError
 from pytest_memeval.rag.base import BaseEvaluator
 from pytest_memeval.rag.errors import describe
@@ -16,24 +16,9 @@ from pytest_memeval.settings import Settings
 MODEL_PARAMETERS = ("llm", "judge", "model")
 
 
-def load_target(name: str, where: str) -> Any:
-    """Import ``module:attribute``. Raises SettingsError, which names ``where`` it was given."""
-    module_name, colon, attribute = name.partition(":")
-    if not colon or not module_name or not attribute:
-        raise SettingsError(f"{where}: {name!r} is not of the form module:attribute")
-    try:
-        target: Any = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            target = getattr(target, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
-    except Exception as error:
-        raise SettingsError(f"{where}: {name!r} cannot be imported: {describe(error)}") from error
-    return target
-
-
 def build_evaluators(names: Sequence[str], model: Callable[[], Any], where: str) -> list[BaseEvaluator]:
-    """The evaluators that an option names. A class, or a function, is called; one whose parameter is called ``llm`` (or
+    """The evaluators that an option names. A function of a sample is one itself; a class, or another function, is
+    called; one whose parameter is called ``llm`` (or
     ``judge``, ``model``) gets the model that ``model()`` makes. Without a name: the offline ones.
 
     Raises SettingsError for a name that leads to no evaluator, and for two that give the same metric.
@@ -53,7 +38,11 @@ def build_evaluators(names: Sequence[str], model: Callable[[], Any], where: str)
 
 
 def _evaluator(name: str, model: Callable[[], Any], where: str) -> BaseEvaluator:
-    target = load_target(name, where)
+    target = imported(name, where)
+    if inspect.isfunction(target) and any(map(_is_for_a_sample, inspect.signature(target).parameters.values())):
+        from pytest_memeval.rag.function_evaluator import FunctionEvaluator
+
+        return FunctionEvaluator(target)
     if inspect.isclass(target) or inspect.isfunction(target):
         try:
             wanted = inspect.signature(target).parameters
@@ -64,17 +53,25 @@ def _evaluator(name: str, model: Callable[[], Any], where: str) -> BaseEvaluator
         except Exception as error:
             raise SettingsError(f"{where}: {name!r} cannot be made: {describe(error)}") from error
     if not isinstance(target, BaseEvaluator):
-        raise SettingsError(f"{where}: {name!r} is no evaluator (a subclass of BaseEvaluator)")
+        raise SettingsError(
+            f"{where}: {name!r} is no evaluator: a subclass of BaseEvaluator, or a function of a sample"
+        )
     return target
 
 
+def _is_for_a_sample(parameter: inspect.Parameter) -> bool:
+    """Whether a function needs more than a model: it does not make an evaluator then, but is one."""
+    return _needs(parameter) and parameter.name not in MODEL_PARAMETERS
+
+
 def _needs(parameter: inspect.Parameter | None) -> bool:
-    return parameter is not None and parameter.default is inspect.Parameter.empty
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return parameter is not None and parameter.default is inspect.Parameter.empty and parameter.kind not in variable
 
 
 def build_pipeline(name: str, where: str) -> Any:
     """The pipeline that an option names: a class is called, anything else taken as it is."""
-    target = load_target(name, where)
+    target = imported(name, where)
     if inspect.isclass(target):
         try:
             target = target()
@@ -111,7 +108,8 @@ def evaluators_of(settings: Settings, fixture: Callable[[str], Any]) -> list[Bas
             if not callable(getattr(asked, "complete", None)):
                 asked = judge
             if not callable(getattr(asked, "complete", None)):
-                raise SettingsError(f"{where}: memeval_judge gives no chat model, but a {type(judge).__name__}")
+                what = getattr(judge, "name", type(judge).__name__)
+                raise SettingsError(f"{where}: a chat model is needed to judge, and the judge {what} has none")
             if getattr(asked, "name", None) == "embedded":
                 raise SettingsError(
                     f"{where}: a model is needed, and the offline one is never a judge; name one with "

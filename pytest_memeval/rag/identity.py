@@ -10,8 +10,10 @@ from typing import Any
 
 from pytest_memeval import __version__
 from pytest_memeval.identity import identity_of
+from pytest_memeval.llm.own import projects_own
 from pytest_memeval.rag.base import BaseEvaluator
 from pytest_memeval.rag.calls import CaseChatModel
+from pytest_memeval.rag.function_evaluator import FunctionEvaluator
 
 #: What an evaluator holds that changes how its work is done, and no score.
 _NOT_SCORES = frozenset(
@@ -54,8 +56,12 @@ def _is_ours(thing: object) -> bool:
 
 
 def _evaluator(evaluator: BaseEvaluator) -> list[Any] | None:
-    own = _is_ours(evaluator)
-    identity = f"{type(evaluator).__module__}:{type(evaluator).__qualname__}" if own else identity_of(evaluator)
+    if isinstance(evaluator, FunctionEvaluator):
+        identity = identity_of(evaluator.function)
+    elif _is_ours(evaluator):
+        identity = f"{type(evaluator).__module__}:{type(evaluator).__qualname__}"
+    else:
+        identity = identity_of(evaluator)
     return None if identity is None else [identity, list(evaluator.metrics), _state(vars(evaluator))]
 
 
@@ -86,8 +92,9 @@ def _model(llm: Any) -> list[Any] | None:
         return []
     asked = llm.inner if isinstance(llm, CaseChatModel) else llm
     described = [str(getattr(asked, name, None)) for name in ("name", "model", "endpoint")]
-    if not _is_ours(asked):
-        identity = identity_of(asked)
+    theirs = projects_own(asked)
+    if theirs is not None or not _is_ours(asked):
+        identity = identity_of(theirs or asked)
         return None if identity is None else [identity, *described]
     path = getattr(asked, "path", None)
     answers = hashlib.sha256(path.read_bytes()).hexdigest() if isinstance(path, Path) else None

@@ -220,7 +220,7 @@ def test_a_bad_pipeline_is_told(rag: Project, pipeline: str, said: str) -> None:
     ("names", "said"),
     [
         (["rag_evaluators:Wrds"], "'rag_evaluators:Wrds' cannot be imported"),
-        (["rag_evaluators:NOT_ONE"], "is no evaluator (a subclass of BaseEvaluator)"),
+        (["rag_evaluators:NOT_ONE"], "is no evaluator: a subclass of BaseEvaluator, or a function of a sample"),
         (["rag_evaluators:Words", "rag_evaluators:Same"], "both give 'words'"),
         (["pytest_memeval.rag:Faithfulness"], "the offline one is never a judge"),
     ],
