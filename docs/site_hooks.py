@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File
-from pymdownx.superfences import fence_code_format
+from pymdownx.superfences import fence_code_format, fence_div_format
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Page of the site → the file beside ``docs/`` that it is made of.
 BESIDE = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
-SCRIPT = "assets/javascripts/mermaid.min.js"
+SCRIPT = "js/mermaid.min.js"
 
 
 def mermaid_script() -> Path | None:
@@ -36,12 +36,8 @@ def on_config(config: Any) -> Any:
     script = mermaid_script()
     if script is not None:
         config.extra_javascript.append(SCRIPT)
-    fence = {
-        "name": "mermaid",
-        # The theme fetches the script from a server for every page that has this class and no script.
-        "class": "mermaid" if script is not None else "diagram",
-        "format": fence_code_format,
-    }
+    drawn = {"name": "mermaid", "class": "mermaid", "format": fence_div_format}
+    fence = drawn if script is not None else {**drawn, "class": "diagram", "format": fence_code_format}
     config.mdx_configs.setdefault("pymdownx.superfences", {})["custom_fences"] = [fence]
     return config
 
