@@ -60,6 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "__version__",
             "extensions",
             "identity",
+            "lazy_names",
             "loops",
             "metrics",
             "options",
@@ -74,7 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "rag": {
         *("cases", "documents", "failures", "harness", "kinds", "llm", "loops", "metrics", "recording", "report"),
-        *("__version__", "extensions", "options", "identity", "plan", "results", "settings", "values"),
+        *("__version__", "extensions", "options", "identity", "lazy_names", "plan", "results", "settings", "values"),
     },
     "report": {"aggregate", "case_counts", "gates", "metrics", "qa_figures", "results", "values"},
     "compare": {"aggregate", "assets.prompts", "case_counts", "documents.problems", "metrics", "report", "results"},
