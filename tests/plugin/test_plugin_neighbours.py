@@ -295,7 +295,8 @@ def test_pytest_does_not_compile_the_plugin_anew(project: Project) -> None:
         "    hook = session.config.pluginmanager.rewrite_hook\n"
         "    own = [name for name in sys.modules if name.partition('.')[0] == 'pytest_memeval']\n"
         # What is loaded before the plugin's first hook is called has been seen to already.
-        "    first = {'pytest_memeval', 'pytest_memeval.plugin', 'pytest_memeval.options'}\n"
+        "    names = ('plugin', 'options', 'session', 'case_files')\n"
+        "    first = {'pytest_memeval', *(f'pytest_memeval.{name}' for name in names)}\n"
         "    print()\n"
         "    print(len(own) > 50, {name for name in own if sys.modules[name].__loader__ is hook} - first)\n"
         "    print(sys.modules['conftest'].__loader__ is hook)\n",
