@@ -21,9 +21,9 @@ class OwnJudge:
     """``target`` as a :class:`Judge`: an object with a method ``judge``, or the function itself.
 
     It is called as ``judge(question, truth, prediction, mode)``, all texts, with ``question_date`` and ``trial`` where
-    it names those; it may be sync (called in a thread) or async. It returns a :class:`Verdict`, a score from 0 to 1, or a boolean.
-    Whatever else it gives or raises is a JudgeError: no verdict, and never a 0. ``identity`` says what tells it from
-    another judge; ``None``: nothing does.
+    it names those; it may be sync (called in a thread) or async. It returns a :class:`Verdict`, a score from 0 to 1, or
+    a boolean. Whatever else it gives or raises is a JudgeError: no verdict, and never a 0. ``identity`` says what tells
+    it from another judge; ``None``: nothing does.
     """
 
     def __init__(self, target: Any, *, identity: str | None) -> None:
