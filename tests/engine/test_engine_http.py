@@ -186,6 +186,9 @@ def test_questions(server: Served) -> None:
     assert report["counts"]["scored"] == 6
     assert [method for method, _ in server.seen[:1]] == ["reset"]
     assert server.faults == []
+    # What was read is in the store that is asked, which is let go of in the end.
+    assert len({body["store"] for _, body in server.seen}) == 1
+    assert server.seen[-1][0] == "release"
 
 
 def test_the_example_server_passes_the_check(capsys: pytest.CaptureFixture[str]) -> None:

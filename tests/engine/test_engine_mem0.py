@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 
 from chat_server import Answer, ChatServer, Request
+from dataset_samples import locomo_record
 from plugin_project import case
 from test_api import write
 
@@ -71,6 +72,23 @@ def test_search_finds_what_was_loaded(server: ChatServer) -> None:
     )
     assert report["per_case"][0]["errors"] == []
     assert report.value("search.mrr") == 1
+
+
+@needs_mem0
+def test_questions_name_the_sessions_of_what_is_found(server: ChatServer) -> None:
+    record = locomo_record("conv-1")
+    texts = [turn["text"] for turn in record["conversation"]["session_1"]]
+    server.script = lambda request: Answer(
+        json.dumps({"memory": [{"text": text} for text in texts if text in request.prompt.split("New Messages")[-1]]})
+    )
+    Path("locomo.json").write_text(json.dumps([record]), "utf-8")
+    report = run("locomo.json", engine="mem0", llm="openai", model="m", base_url=server.base_url, cache_dir="cache")
+    assert [entry["errors"] for entry in report["per_case"]] == [[]] * 6
+    assert report["case_sets"]["locomo.json"]["protocol"]["memory"] == "mem0"
+    assert all(entry["outputs"]["qa"]["hits"] > 0 for entry in report["per_case"])
+    assert {source for entry in report["per_case"] for source in entry["outputs"]["qa"]["sources"]} >= {"D1:1"}
+    notes = [fact["text"] for result in report.results for fact in result.facts if fact["kind"] == "note"]
+    assert ["session stands for it" in note for note in notes] == [True]
 
 
 @needs_mem0

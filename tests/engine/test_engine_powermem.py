@@ -167,6 +167,8 @@ def test_questions_name_the_sessions_of_what_is_found(server: ChatServer) -> Non
     assert report["case_sets"]["locomo.json"]["protocol"]["memory"] == "powermem"
     assert report.value("qa.session_recall@10") == 1
     assert report["timings"]["stages"]["ingest"] > 0
+    notes = [fact["text"] for result in report.results for fact in result.facts if fact["kind"] == "note"]
+    assert ["sessions stand for it" in note for note in notes] == [True]
 
 
 @needs_powermem

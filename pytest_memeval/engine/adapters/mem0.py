@@ -73,6 +73,7 @@ class Mem0Engine:
 
     def reset(self, ctx: StageContext) -> None:
         self.release(ctx)
+        ctx.record("note", text="mem0: facts do not say which message they come from; their session stands for it")
 
     def ingest_session(self, messages: Sequence[Message], ctx: StageContext) -> None:
         # mem0 does not say which message a fact is from; the whole session is its source.

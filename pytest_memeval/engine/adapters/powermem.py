@@ -102,6 +102,9 @@ class PowerMemEngine:
 
     def reset(self, ctx: StageContext) -> None:
         self.release(ctx)
+        ctx.record(
+            "note", text="powermem: memories do not say which message they are from; their sessions stand for it"
+        )
 
     def ingest_session(self, messages: Sequence[Message], ctx: StageContext) -> None:
         store = self._store(ctx, "qa_ingest")
