@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import io
 import json
+import math
+import os
 
 import pytest
 from report_samples import case, errored_case, full_case
@@ -10,6 +13,7 @@ from report_samples import case, errored_case, full_case
 from pytest_memeval.report.calls import CALLS_NAME, calls_of, read_calls, write_calls
 from pytest_memeval.report.journal import Journal
 from pytest_memeval.report.reader import ReportError, read_journal
+from pytest_memeval.results import CallRecord
 
 
 def test_a_line_is_there_as_soon_as_its_case_ended(tmp_path):
@@ -122,3 +126,32 @@ def test_damaged_calls_are_an_error_with_a_sentence(tmp_path):
     path.write_bytes(b"no gzip")
     with pytest.raises(ReportError, match="cannot be read as model calls"):
         read_calls(path)
+
+
+def test_many_calls_are_packed_piece_by_piece_and_come_back_in_order(tmp_path):
+    path = tmp_path / CALLS_NAME
+    calls = [{"id": f"c{number}", "answer": f"{number} " * 40_000} for number in range(60)]
+    with path.open("wb") as file:
+        write_calls(file, calls)
+    assert list(read_calls(path).values()) == calls
+
+
+def test_a_full_disk_is_told_though_calls_are_packed_elsewhere():
+    class Full(io.BytesIO):
+        def write(self, data, /):
+            raise OSError(28, "No space left on device")
+
+    calls = ({"id": f"c{number}", "answer": os.urandom(30_000).hex()} for number in range(200))
+    with pytest.raises(OSError, match="No space left"):
+        write_calls(Full(), calls)
+
+
+def test_what_is_no_json_in_a_call_becomes_some():
+    class Word(str):
+        __slots__ = ()
+
+    call = CallRecord("c", Word("l1"), latency=math.nan, request=({"role": "user", "content": Word("x")},), cost=1.5)
+    record = dataclasses.replace(full_case(1), calls=(call,))
+    (found,) = calls_of([record])
+    assert (found["latency"], found["cost"], found["request"]) == (None, 1.5, [{"role": "user", "content": "x"}])
+    assert type(found["stage"]) is type(found["request"][0]["content"]) is str
