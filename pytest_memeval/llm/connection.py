@@ -124,12 +124,13 @@ class ServerConnection:
         read: Callable[[Any, Attempts], T],
         *,
         adapt: Callable[[Fault, Mapping[str, Any]], bool] = lambda fault, sent: False,
-        input_tokens: int = 0,
+        input_tokens: Callable[[], int] = lambda: 0,
     ) -> T:
         """Send ``body()`` until ``read`` takes the answer, retries are used up or the fault is final.
 
         ``adapt`` is asked about a rejected request: true if the next ``body()`` avoids the cause; such a request is
-        counted as sent but uses up no retry. Raises :class:`ChatModelError` with redacted texts.
+        counted as sent but uses up no retry. ``input_tokens`` is asked for where a limit counts them. Raises
+        :class:`ChatModelError` with redacted texts.
         """
         attempts = Attempts()
         limit = self.settings.call_timeout
@@ -152,7 +153,7 @@ class ServerConnection:
         body: Callable[[], Mapping[str, Any]],
         read: Callable[[Any, Attempts], T],
         adapt: Callable[[Fault, Mapping[str, Any]], bool],
-        input_tokens: int,
+        input_tokens: Callable[[], int],
         attempts: Attempts,
     ) -> T:
         import openai  # noqa: F401  # takes longer than many an answer: the first one's latency must not hold it
@@ -162,7 +163,7 @@ class ServerConnection:
             self.breaker.check(attempts.sent)
             permit = None
             if self.limiter is not None and self.limiter.limited:
-                permit = await self.limiter.acquire(input_tokens, answers=path == "chat")
+                permit = await self.limiter.acquire(input_tokens(), answers=path == "chat")
                 self.breaker.check(attempts.sent)
             sent = body()
             attempts.sent += 1

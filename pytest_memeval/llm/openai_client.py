@@ -138,7 +138,7 @@ class OpenAIChatModel(_Client, SyncCompletion):
         self._connection.open()  # which takes a while, and is no time in which the server could refuse anything
         async with self.manners.first_call(formatted=response_format is not None, capped=cap is not None):
             reply = await self._connection.call(
-                "chat", body, read, adapt=self.manners.adapt, input_tokens=estimate_tokens(messages)
+                "chat", body, read, adapt=self.manners.adapt, input_tokens=lambda: estimate_tokens(messages)
             )
         # A server may echo what it was sent; its own key must get no further.
         secrets = self.settings.secrets
@@ -196,7 +196,7 @@ class OpenAIEmbedder(_Client):
                 "embeddings",
                 lambda: {"model": model, "input": part, "encoding_format": "float"},
                 read,
-                input_tokens=estimate_tokens([{"content": text} for text in part]),
+                input_tokens=lambda: estimate_tokens([{"content": text} for text in part]),
             )
         except ChatModelError as error:
             sent = error.attempts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 _CHUNK_FLOATS = 1_000_000
 # Up to this many floats (4 MB), the draws of a number of clusters are kept for the next metric.
 _CACHED_FLOATS = 500_000
-# Up to this many draws (32 MB), those of one larger set are kept for its other sections, a byte each.
-_PACKED_DRAWS = 32_000_000
 
 
 def resampled_sums(table: Floats, seed: int, resamples: int) -> Floats:
@@ -31,43 +28,13 @@ def resampled_sums(table: Floats, seed: int, resamples: int) -> Floats:
     if resamples * clusters <= _CACHED_FLOATS:
         sums: Floats = _kept_counts(clusters, seed, resamples) @ table
         return sums
+    generator = np.random.default_rng(seed)
     result = np.empty((resamples, table.shape[1]))
-    start = 0
-    for counts in _chunks(clusters, seed, resamples):
-        end = start + len(counts)
-        result[start:end] = counts @ table
-        start = end
-    return result
-
-
-def _chunks(clusters: int, seed: int, resamples: int) -> Iterator[Floats]:
-    """All resamples of a large set, some rows at a time."""
-    import numpy as np
-
     step = max(1, min(resamples, _CHUNK_FLOATS // clusters))
-    packed = _packed_counts(clusters, seed, resamples, step) if resamples * clusters <= _PACKED_DRAWS else None
-    if packed is not None:
-        for start in range(0, resamples, step):
-            yield packed[start : start + step].astype(np.float64)
-        return
-    generator = np.random.default_rng(seed)
     for start in range(0, resamples, step):
-        yield _draw_counts(generator, clusters, min(step, resamples - start))
-
-
-@lru_cache(maxsize=1)
-def _packed_counts(clusters: int, seed: int, resamples: int, step: int) -> NDArray[np.uint8] | None:
-    """The resamples of the last large set, drawn ``step`` at a time; ``None`` where a count does not fit a byte."""
-    import numpy as np
-
-    generator = np.random.default_rng(seed)
-    packed = np.empty((resamples, clusters), dtype=np.uint8)
-    for start in range(0, resamples, step):
-        counts = _draw_counts(generator, clusters, min(step, resamples - start))
-        if counts.max() > np.iinfo(np.uint8).max:
-            return None
-        packed[start : start + step] = counts
-    return packed
+        size = min(step, resamples - start)
+        result[start : start + size] = _draw_counts(generator, clusters, size) @ table
+    return result
 
 
 def _draw_counts(generator: np.random.Generator, clusters: int, resamples: int) -> Floats:

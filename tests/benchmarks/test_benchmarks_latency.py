@@ -2,7 +2,8 @@
 
 The measure is wall time over (total latency / calls in flight). ``calls`` is from the first request to the last answer,
 as the server saw it, ``all`` the whole process with its start and reports. pydantic-evals and inspect_ai are measured
-beside it where ``MEMEVAL_BENCH_PYTHON`` (else this interpreter) has them.
+beside it where ``MEMEVAL_BENCH_PYTHON`` (else this interpreter) has them. pytest runs as in an installed environment:
+byte code is kept, and no plugin is loaded but this one and xdist.
 """
 
 from __future__ import annotations
@@ -70,6 +71,12 @@ class Bench:
     def measure(self, name: str, command: list[str], *, cases: int, in_flight: int) -> None:
         self.stats()
         environment = {**os.environ, "OPENAI_API_KEY": "none", "XDG_CACHE_HOME": str(self.folder / "user-cache")}
+        if "pytest" in command:
+            environment |= {
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                "PYTHONDONTWRITEBYTECODE": "",
+                "PYTHONPYCACHEPREFIX": str(self.folder / "pyc"),
+            }
         before = os.times()
         started = time.perf_counter()
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
@@ -89,7 +96,8 @@ class Bench:
 
     def memeval(self, name: str, cases: int, in_flight: int, *options: str) -> None:
         command = [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", f"{cases}.yaml",
+            sys.executable, "-m", "pytest", "-q", "-p", "pytest_memeval.plugin", "-p", "no:cacheprovider",
+            f"{cases}.yaml",
             "--memeval-llm", "openai", "--memeval-model", "gpt-4o-mini", "--memeval-base-url", self.url,
             "--memeval-cache", "off", "--memeval-output", "out", *options,
         ]  # fmt: skip
@@ -130,16 +138,17 @@ def test_latency(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """Prints the ratios; a run that loses a call fails."""
     with capsys.disabled():
         print(f"\n{CASES} cases of 3 calls, total latency {total_latency(CASES):.1f} s; load {os.getloadavg()[0]:.1f}")
-        for number in (32, 8, 64):
+        bench.memeval("memeval, first start: compiles", FEW, 8, "--memeval-concurrency", "8")
+        for number in (32, 32, 32, 8, 64):
             bench.memeval(f"memeval, {number} in flight", CASES, number, "--memeval-concurrency", str(number))
         keep_calls(bench.folder)
         bench.memeval("memeval, 1 at a time", FEW, 1, "--memeval-concurrency", "1")
-        bench.memeval("memeval, -n 2 of 16 each", CASES, 32, "-n", "2", "--memeval-concurrency", "16")
+        bench.memeval("memeval, -n 2 of 16 each", CASES, 32, "-p", "xdist", "-n", "2", "--memeval-concurrency", "16")
         plain = bench.folder / "test_plain.py"
         plain.write_text(PLAIN.format(few=FEW, url=bench.url), encoding="utf-8")
-        own = [sys.executable, "-m", "pytest", "-q", "-p", "no:memeval", "-p", "no:randomly", str(plain)]
+        own = [sys.executable, "-m", "pytest", "-q", str(plain)]
         bench.measure("plain pytest", own, cases=FEW, in_flight=1)
-        bench.measure("plain pytest, -n 2", [*own, "-n", "2"], cases=FEW, in_flight=2)
+        bench.measure("plain pytest, -n 2", [*own, "-p", "xdist", "-n", "2"], cases=FEW, in_flight=2)
         python = os.environ.get("MEMEVAL_BENCH_PYTHON", sys.executable)
         for module in ("pydantic_evals", "inspect_ai"):
             there = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
@@ -147,7 +156,7 @@ def test_latency(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
                 print(f"{module}: not installed")
                 continue
             script = str(HERE / "latency" / f"{module}_run.py")
-            bench.measure(
-                f"{module}, 32 in flight", [python, script, "calls.json", bench.url, "32"], cases=CASES, in_flight=32
-            )
+            command = [python, script, "calls.json", bench.url, "32"]
+            for _ in range(3):
+                bench.measure(f"{module}, 32 in flight", command, cases=CASES, in_flight=32)
         print(f"load {os.getloadavg()[0]:.1f}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_memeval.metrics import resampling
 from pytest_memeval.metrics.resampling import resampled_sums
 
 
@@ -24,25 +23,6 @@ def one_by_one(table: np.ndarray, seed: int, resamples: int) -> np.ndarray:
 def test_draws_are_those_of_one_resample_after_the_other(clusters: int, resamples: int, seed: int) -> None:
     table = np.random.default_rng(9).integers(0, 50, (clusters, 4)).astype(np.float64)
     assert np.array_equal(resampled_sums(table, seed, resamples), one_by_one(table, seed, resamples))
-
-
-@pytest.mark.parametrize("clusters", [251, 999])
-def test_draws_that_are_kept_are_those_that_are_not(clusters: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = np.random.default_rng(9).normal(size=(clusters, 3))
-    kept = [resampled_sums(table, 5, 2_000) for _ in range(2)]
-    monkeypatch.setattr(resampling, "_PACKED_DRAWS", 0)
-    anew = resampled_sums(table, 5, 2_000)
-    assert all(np.array_equal(one, anew) for one in kept)
-
-
-def test_a_large_set_is_drawn_once_for_all_its_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-    draw = resampling._draw_counts
-    monkeypatch.setattr(resampling, "_draw_counts", lambda *given: drawn.append(given[2]) or draw(*given))
-    resampling._packed_counts.cache_clear()
-    for column in range(4):
-        resampled_sums(np.full((700, 1), float(column)), 0, 1_000)
-    assert sum(drawn) == 1_000
 
 
 def test_another_table_of_the_same_size_is_drawn_alike() -> None:
