@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ class Prepared:
     work: concurrent.futures.Future[None] | None = None
     #: Whether the case has had its slot, so that its calls may have been made.
     begun: bool = False
+    #: Whether another process runs the case.
+    given_away: bool = False
 
     def close(self) -> None:
         """Stop what still runs and close everything the case has opened."""
@@ -44,6 +47,8 @@ class Ahead:
         self._slots = slots
         self._prepared: dict[str, Prepared] = {}
         self._closed = False
+        #: Between the loop, which begins cases, and the thread that gives them away.
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._prepared)
@@ -66,7 +71,10 @@ class Ahead:
         if self._slots is None:
             self._slots = asyncio.Semaphore(self.limit)
         async with self._slots:
-            prepared.begun = True
+            with self._lock:
+                if prepared.given_away:
+                    return
+                prepared.begun = True
             with routed(prepared.said):
                 try:
                     await prepared.run.work_ahead()
@@ -80,10 +88,14 @@ class Ahead:
         """The case's run, finished or not; the caller closes it."""
         return self._prepared.pop(key, None)
 
-    def is_begun(self, key: str) -> bool:
-        """Whether the case is under way and has had its slot. Asked from any thread."""
-        prepared = self._prepared.get(key)
-        return prepared is not None and prepared.begun
+    def part_with(self, key: str) -> bool:
+        """Leave the case to another process: it will not begin here. False if it has begun. Called from any thread."""
+        with self._lock:
+            prepared = self._prepared.get(key)
+            if prepared is None:
+                return True
+            prepared.given_away = not prepared.begun
+            return prepared.given_away
 
     def runs(self) -> list[Any]:
         """The runs that no item has taken yet."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_memeval.stop_hooks import Stopper
 
 PHASES = ("setup", "call", "teardown")
+#: The ways of sharing out items under which a worker may be asked for some back; "no": ours to choose.
+MAY_STEAL = ("no", "worksteal")
 #: Statuses of a run that came to its own end.
 REGULAR_ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
@@ -101,18 +103,25 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        if config.stash.get(CHOSEN_DIST, "no") != "no":
+        chosen = config.stash.get(CHOSEN_DIST, "no")
+        if chosen not in MAY_STEAL:
             return None
         from pytest_memeval.schedule import CaseScheduling
 
         settings = settings_of(config)
         stops = settings.stop_when_decided
         ahead = settings.concurrency > 1 or stops
-        return CaseScheduling(config, log, lambda ids: ahead and bool(self._cases_of(ids)), in_turn=stops)
+        return CaseScheduling(
+            config,
+            log,
+            lambda ids: ahead and bool(self._cases_of(ids)),
+            in_turn=stops,
+            stealing=chosen == "worksteal",
+        )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput["memeval_steals"] = self.config.stash.get(CHOSEN_DIST, "no") == "no"
+        node.workerinput["memeval_steals"] = self.config.stash.get(CHOSEN_DIST, "no") in MAY_STEAL
         self._run_uid = node.workerinput["testrunuid"]
         if self._crashes is not None and self._crashes.deaths:
             # Where a worker has died, the next one runs each case in its turn: then it is known which one it was.

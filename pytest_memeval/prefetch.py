@@ -230,10 +230,10 @@ class Prefetcher:
         ):
             from pytest_memeval.schedule import keep_begun
 
-            keep_begun(self._worker, self._is_begun, self._lose)
+            keep_begun(self._worker, self._part_with, self._lose)
 
-    def _is_begun(self, place: object) -> bool:
-        return isinstance(place, int) and self._ahead.is_begun(self._items[place].nodeid)
+    def _part_with(self, place: object) -> bool:
+        return isinstance(place, int) and self._ahead.part_with(self._items[place].nodeid)
 
     def _lose(self, places: Sequence[int]) -> None:
         """Asked for by xdist's own thread; what was prepared is forgotten in the main one."""

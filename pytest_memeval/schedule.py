@@ -65,14 +65,23 @@ def dealt_out(items: Sequence[int], hands: int) -> list[int]:
 
 class CaseScheduling:
     """xdist's scheduler, chosen when the workers have said what they collected: by conversation where items share one,
-    :class:`StealingCases` where there are evaluation cases else, and the default in any other run."""
+    :class:`StealingCases` where there are evaluation cases else, and the default in any other run. ``stealing``: the
+    user wants work stealing, so that it is one of the two kinds of that."""
 
     def __init__(
-        self, config: pytest.Config, log: Any, has_cases: Callable[[Collection[str]], bool], *, in_turn: bool = False
+        self,
+        config: pytest.Config,
+        log: Any,
+        has_cases: Callable[[Collection[str]], bool],
+        *,
+        in_turn: bool = False,
+        stealing: bool = False,
     ) -> None:
-        self._choices = LoadScheduling(config, log), StealingCases(config, log), ByConversation(config, log)
+        plain = WorkStealingScheduling(config, log) if stealing else LoadScheduling(config, log)
+        self._choices = plain, StealingCases(config, log), ByConversation(config, log)
         self._choices[1].in_turn = in_turn
         self._has_cases = has_cases
+        self._stealing = stealing
         self._chosen: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -98,7 +107,7 @@ class CaseScheduling:
         if self._chosen is None:
             collections = self._choices[0].node2collection.values()
             plain, stealing, by_conversation = self._choices
-            if any(map(has_conversations, collections)):
+            if not self._stealing and any(map(has_conversations, collections)):
                 self._chosen = by_conversation
             else:
                 self._chosen = stealing if any(map(self._has_cases, collections)) else plain
@@ -116,8 +125,8 @@ def _locked(queue: Any) -> Iterator[deque[Any]]:
             yield queue.queue
 
 
-def keep_begun(worker: Any, is_begun: Callable[[int], bool], lost: Callable[[Sequence[int]], None]) -> None:
-    """Have an xdist worker part with items only while they are not begun, and tell ``lost`` with which it parts.
+def keep_begun(worker: Any, part_with: Callable[[int], bool], lost: Callable[[Sequence[int]], None]) -> None:
+    """Have an xdist worker part with items only where ``part_with`` agrees, and tell ``lost`` with which it parts.
 
     xdist's own way is to give all that is asked for, or nothing.
     """
@@ -125,7 +134,7 @@ def keep_begun(worker: Any, is_begun: Callable[[int], bool], lost: Callable[[Seq
     def steal(indices: Sequence[int]) -> None:
         wanted = set(indices)
         with _locked(worker.torun) as queue:
-            stolen = [item for item in queue if item in wanted and not is_begun(item)]
+            stolen = [item for item in queue if item in wanted and part_with(item)]
             gone = set(stolen)
             left = [item for item in queue if item not in gone]
             queue.clear()

@@ -68,10 +68,11 @@ def uneven(project: Project) -> Project:
     return project
 
 
-def test_workers_see_ahead_and_steal_only_what_is_not_begun(uneven: Project) -> None:
+@pytest.mark.parametrize("chosen", [(), ("--dist", "worksteal")], ids=["ours", "worksteal"])
+def test_workers_see_ahead_and_steal_only_what_is_not_begun(uneven: Project, chosen: tuple[str, ...]) -> None:
     """The slow half is the first worker's: 4 in flight in each would take it 3.6 s, with the other's help half."""
     uneven.cases(good_cases(60))
-    result = uneven.run("-n", "2", "--memeval-concurrency", "4", "-v")
+    result = uneven.run("-n", "2", "--memeval-concurrency", "4", "-v", *chosen)
     result.assert_outcomes(passed=60)
     result.stdout.fnmatch_lines(["scheduling tests via CaseScheduling"])
     spans = worked(uneven)
@@ -90,7 +91,10 @@ def test_the_users_own_choice_and_plain_tests_are_left_alone(uneven: Project) ->
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["scheduling tests via LoadFileScheduling"])
     result = uneven.run("-n", "2", "--memeval-concurrency", "1", "-v")
-    result.stdout.fnmatch_lines(["scheduling tests via LoadScheduling"])
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["scheduling tests via CaseScheduling"])  # which leaves it to xdist's default
+    result = uneven.run("-n", "2", "--memeval-concurrency", "1", "--dist", "worksteal", "-v")
+    result.assert_outcomes(passed=4)
     uneven.write(
         "test_plain.py", "import pytest\n\n\n@pytest.mark.parametrize('n', range(9))\ndef test_n(n):\n    pass\n"
     )

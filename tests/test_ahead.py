@@ -1,0 +1,57 @@
+"""A window of cases under way, as several threads see it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from functools import partial
+
+import pytest
+
+from pytest_memeval.ahead import Ahead, Prepared
+from pytest_memeval.loops import LoopThread
+
+
+class Work:
+    def __init__(self, begun: list[str], name: str) -> None:
+        self.begun, self.name = begun, name
+
+    async def work_ahead(self) -> None:
+        self.begun.append(self.name)
+        await asyncio.sleep(0)
+
+
+@pytest.mark.timeout(60)
+def test_a_case_begins_here_or_is_given_away_and_never_both() -> None:
+    """A worker is asked for items by a thread of xdist's while the loop goes on beginning cases."""
+    loop = LoopThread()
+    names = [f"case-{number:02}" for number in range(40)]
+    begun: list[str] = []
+
+    def make(name: str) -> Prepared:
+        return Prepared(Work(begun, name), ExitStack())
+
+    try:
+        for _ in range(30):
+            begun.clear()
+            ahead = Ahead(loop, 2)
+            for name in names:
+                ahead.start(name, partial(make, name))
+            given = [name for name in reversed(names) if ahead.part_with(name)]
+            for name in set(names) - set(given):
+                prepared = ahead.take(name)
+                assert prepared is not None
+                assert prepared.work is not None
+                prepared.work.result(10)
+            assert sorted([*begun, *given]) == names
+            ahead.close()
+    finally:
+        loop.close()
+
+
+def test_what_is_not_under_way_can_be_given_away() -> None:
+    loop = LoopThread()
+    try:
+        assert Ahead(loop, 2).part_with("unknown")
+    finally:
+        loop.close()
