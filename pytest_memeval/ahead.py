@@ -25,7 +25,7 @@ class Prepared:
     work: concurrent.futures.Future[None] | None = None
     #: Whether the case has had its slot, so that its calls may have been made.
     begun: bool = False
-    #: Whether another process runs the case.
+    #: Whether it is not to begin here any more: another process runs the case, or the run is over.
     given_away: bool = False
 
     def close(self) -> None:
@@ -104,13 +104,13 @@ class Ahead:
     def hold(self) -> None:
         """Begin nothing more: cases that still wait for a slot are forgotten, those under way go on."""
         self._closed = True
-        for key, prepared in list(self._prepared.items()):
-            if not prepared.begun:
-                del self._prepared[key]
-                prepared.close()
+        for key in [key for key in self._prepared if self.part_with(key)]:
+            self._prepared.pop(key).close()
 
     def drop(self) -> None:
         """Stop and forget every case that no item has taken."""
+        for key in self._prepared:
+            self.part_with(key)  # or the first to be stopped would hand its slot on to the next
         waiting, self._prepared = list(self._prepared.values()), {}
         for prepared in waiting:
             prepared.close()

@@ -27,7 +27,7 @@ from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resuming import RESUMPTION
 from pytest_memeval.runner import CaseRun
 from pytest_memeval.scopes import set_info
-from pytest_memeval.session import HANDED, settings_of
+from pytest_memeval.session import HANDED, HARNESS, settings_of
 from pytest_memeval.sharding import SELECTED
 
 
@@ -261,6 +261,8 @@ class CaseHooks:
         # A worker whose cases all crashed elsewhere still says what it had to run.
         output = getattr(self.config, "workeroutput", None)
         whole = self.config.stash.get(SELECTED, {})
+        if output is not None and HARNESS in self.config.stash:
+            output["memeval_left_behind"] = self.config.stash[HARNESS].left_behind
         if output is not None and (self._selected or whole) and self._once("selected", ""):
             output["memeval_selected"] = dumps({"selected": self._selected or {}, "shared_out": whole})
 

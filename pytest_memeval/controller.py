@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_memeval.case_files import SUFFIXES, matches_files, unmatched_folders
-from pytest_memeval.session import CHOSEN_DIST, HANDED, RESUME_FROM, settings_of
+from pytest_memeval.session import CHOSEN_DIST, HANDED, HARNESS, RESUME_FROM, settings_of
 
 if TYPE_CHECKING:
     from pytest_memeval.baseline import Baseline
@@ -230,6 +230,8 @@ class Controller:
         output = getattr(node, "workeroutput", {})
         if output.get("memeval_in_vain"):
             self.recorder.in_vain += output["memeval_in_vain"]
+        if output.get("memeval_left_behind"):
+            self.recorder.left_behind += output["memeval_left_behind"]
         told = output.get("memeval_selected")
         if told is not None:
             self.recorder.take_process(json.loads(told))
@@ -287,6 +289,8 @@ class Controller:
         if (self._recorder is None and not self._collected) or self._evaluates_nothing():
             return
         recorder = self.recorder
+        if HARNESS in self.config.stash:
+            recorder.left_behind += self.config.stash[HARNESS].left_behind
         if not recorder.selected:
             recorder.selected.update({node_id: node_id.partition("::")[0] for node_id in self._collected})
         for set_path in sorted(set(recorder.selected.values()) - set(recorder.sets)):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pytest_memeval.engine.databases import kept_folder
 from pytest_memeval.extensions import build_engine, load_metrics
 from pytest_memeval.garbage import end_quickly
-from pytest_memeval.loops import LoopThread
+from pytest_memeval.loops import LoopThread, left_behind
 from pytest_memeval.options import SettingsError
 from pytest_memeval.search_parts import SearchParts
 from pytest_memeval.settings import Settings
@@ -54,6 +54,7 @@ class Harness:
         self.settings = settings
         self._run_uid = run_uid
         self.loop = LoopThread()
+        self._left_before = left_behind()
         self.search = SearchParts(self)
         self._lock = threading.Lock()
         self._registry: Registry | None = None
@@ -145,6 +146,12 @@ class Harness:
 
             self._resumer = Resumer(self, self.resume_from)
         return self._resumer
+
+    @property
+    def left_behind(self) -> int:
+        """Blocking calls of this run that did not end when their case did."""
+        self.loop.settle()
+        return left_behind() - self._left_before
 
     def build_engine(self) -> object:
         """The engine that the settings name. Raises SettingsError, or DocumentError for a bad predictions file."""

@@ -13,6 +13,20 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_left = 0
+_left_lock = threading.Lock()
+
+
+def left_behind() -> int:
+    """How many blocking calls this process has given up waiting for so far: their threads may still be at them."""
+    return _left
+
+
+def _count_left() -> None:
+    global _left
+    with _left_lock:
+        _left += 1
+
 
 class LoopBlocked(Exception):
     """The loop did not come back in time: something on it waits without ``await``."""
@@ -78,6 +92,7 @@ class LoopThread:
             if future.done():
                 raise
             future.cancel()
+            _count_left()
             self._leave_behind()
             raise LoopBlocked from None
         except BaseException:
@@ -86,6 +101,14 @@ class LoopThread:
         if escaped is not None:
             raise escaped
         return result  # type: ignore[return-value]  # set where nothing escaped
+
+    def settle(self, within: float = 0.2) -> None:
+        """Let what was cancelled hear of it, at most so many seconds; nothing where no loop was ever needed."""
+        with self._lock:
+            loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(Exception):
+                asyncio.run_coroutine_threadsafe(_some_rounds(), loop).result(within)
 
     def _answers(self, within: float = 1.0) -> bool:
         """Whether the loop gets round to a call within so many seconds."""
@@ -118,6 +141,12 @@ async def _contained(work: Coroutine[Any, Any, T]) -> tuple[BaseException | None
         return None, await work
     except (SystemExit, KeyboardInterrupt) as error:
         return error, None
+
+
+async def _some_rounds() -> None:
+    # A cancellation takes a round to reach its task and one to reach what that waits for.
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 async def _end(loop: asyncio.AbstractEventLoop) -> None:
@@ -168,13 +197,22 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
         else:
             future.set_result(result)  # type: ignore[arg-type]  # set only where function returned
 
+    ended = False
+
     def work() -> None:
+        nonlocal ended
         outcome = _outcome(context, function, args)
+        ended = True
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
             loop.call_soon_threadsafe(deliver, *outcome)
 
     _give_to_worker(work)
-    return await future
+    try:
+        return await future
+    except asyncio.CancelledError:
+        if not ended:
+            _count_left()
+        raise
 
 
 def call_blocking(function: Callable[..., T], *args: Any) -> T:

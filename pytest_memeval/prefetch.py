@@ -151,8 +151,8 @@ class Prefetcher:
             return
         self._left_out.add(path)
         for item in self._items:
-            waits = item.nodeid in self._ahead and not self._ahead.is_begun(item.nodeid)
-            if waits and isinstance(item, CaseItem | KindItem) and file_of(item) == path:
+            own = item.nodeid in self._ahead and isinstance(item, CaseItem | KindItem) and file_of(item) == path
+            if own and self._ahead.part_with(item.nodeid):
                 prepared = self._ahead.take(item.nodeid)
                 if prepared is not None:
                     prepared.close()

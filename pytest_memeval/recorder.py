@@ -85,6 +85,8 @@ class Recorder:
         self.resumed: ResumeCount | None = None
         #: Cases that a worker prepared and another one ran.
         self.in_vain = 0
+        #: Blocking stages that went on when their case was over: at a time limit, or when the run was interrupted.
+        self.left_behind = 0
         #: What decides case sets before all of their cases were run, where that was asked for.
         self.stopping: StopRule | None = None
         if self.settings.stop_when_decided:
@@ -432,6 +434,7 @@ class Recorder:
         versions, hashes, prompt_notes = self._prompts()
         set_notes = tuple(f"{path}: {info.note}" for path, info in sorted(self.sets.items()) if info.note)
         crash = (f"{self.crashed} worker process(es) crashed",) if self.crashed else ()
+        left = self._left_notes()
         engines = sorted({json.dumps(meta["engine"], sort_keys=True) for meta in self.metas if "engine" in meta})
         # A run of questions alone may well have asked no engine.
         none = {} if self.metas and all(meta.get("protocol") for meta in self.metas) else self._named_engine()
@@ -465,6 +468,7 @@ class Recorder:
                 *prompt_notes,
                 *crash,
                 *notes,
+                *left,
                 *call_notes(self.results.values(), settings),
                 *trial_notes(self.results.values(), settings),
                 *prediction_notes(self.results.values(), settings, partial),
@@ -480,6 +484,7 @@ class Recorder:
                 "pytest_memeval": __version__,
                 "command": without_keys(sys.argv[1:]),
                 **({"prepared_in_vain": self.in_vain} if self.in_vain else {}),
+                **({"stages_left_behind": self.left_behind} if self.left_behind else {}),
                 **({"resumed": self.resumed.to_json()} if self.resumed is not None else {}),
             },
         )
@@ -493,6 +498,13 @@ class Recorder:
         # Whether the stages of another kind are supported its cases say themselves.
         told.update(stage for info in self.sets.values() if info.kind != "distill" for stage in info.truth_counts)
         return told
+
+    def _left_notes(self) -> tuple[str, ...]:
+        if not self.left_behind:
+            return ()
+        from pytest_memeval.report.messages import text
+
+        return (text("note.left_behind", self.settings.lang, count=self.left_behind),)
 
     def _by_set(self, name: str) -> dict[str, str]:
         """Case file → hash of one of its assets."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
@@ -53,5 +55,36 @@ def test_what_is_not_under_way_can_be_given_away() -> None:
     loop = LoopThread()
     try:
         assert Ahead(loop, 2).part_with("unknown")
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize("end", [Ahead.close, Ahead.drop, Ahead.hold])
+def test_no_case_begins_when_those_before_it_are_stopped(end: Callable[[Ahead], None]) -> None:
+    loop = LoopThread()
+    begun: list[str] = []
+
+    class Hanging(Work):
+        async def work_ahead(self) -> None:
+            self.begun.append(self.name)
+            await asyncio.sleep(60)
+
+    def make(name: str) -> Prepared:
+        resources = ExitStack()
+        resources.callback(time.sleep, 0.002)  # closing a case's databases takes a while, too
+        return Prepared(Hanging(begun, name), resources)
+
+    try:
+        ahead = Ahead(loop, 3)
+        for number in range(40):
+            ahead.start(f"case-{number}", partial(make, f"case-{number}"))
+        until = time.monotonic() + 10
+        while len(begun) < 3 and time.monotonic() < until:
+            time.sleep(0.001)
+        end(ahead)
+        loop.settle(5)
+        ahead.close()
+        loop.settle(5)
+        assert begun == ["case-0", "case-1", "case-2"]
     finally:
         loop.close()

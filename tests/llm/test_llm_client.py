@@ -47,7 +47,9 @@ def model_on(
     **settings: Any,
 ) -> OpenAIChatModel:
     settings = {"model": "tiny", "base_url": server.base_url, **settings}
-    return OpenAIChatModel(ModelSettings(**settings), policy=policy, breaker=breaker, limiter=limiter)
+    # However busy the machine is, a refusal is waited for.
+    manners = ServerManners(patience=30.0)
+    return OpenAIChatModel(ModelSettings(**settings), policy=policy, breaker=breaker, limiter=limiter, manners=manners)
 
 
 def ask(model: ChatModel, **options: Any) -> ChatReply:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -198,11 +202,6 @@ def test_a_stop_starts_nothing_more(waiting: Waiting, option: str) -> None:
 
 
 def test_an_interrupt_cancels_what_is_under_way(waiting: Waiting) -> None:
-    import os
-    import signal
-    import subprocess
-    import sys
-
     waiting.project.cases([case(f"c{n}", "hang", truth=[("identity", "x")]) for n in range(12)])
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--memeval-output", "out"]
     process = subprocess.Popen(command, cwd=waiting.project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -288,3 +287,46 @@ def test_ordinary_tests_between_case_files_are_undisturbed(waiting: Waiting) -> 
         """,
     )
     waiting.run()[0].assert_outcomes(passed=8)
+
+
+def test_blocking_stages_left_behind_at_a_time_limit_are_counted(waiting: Waiting, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ENGINE_WAIT", "3")
+    waiting.engine("BlockingEngine")
+    waiting.project.cases(good_cases(3))
+    waiting.run("--memeval-timeout", "0.3", "--memeval-lang", "zh")[0].assert_outcomes(errors=3)
+    report = waiting.project.report()
+    assert report["environment"]["stages_left_behind"] == 3
+    assert any("3 个" in note for note in report["notes"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+def test_blocking_stages_left_behind_by_an_interrupt_are_counted(waiting: Waiting, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ENGINE_WAIT", "30")
+    waiting.engine("BlockingEngine")
+    waiting.project.cases(good_cases(9))
+    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--memeval-output", "out"]
+    process = subprocess.Popen(
+        [*command, "--memeval-concurrency", "4"],
+        cwd=waiting.project.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    until = time.monotonic() + 60
+    while len(waiting.notes("start") if waiting.log.exists() else []) < 5 and time.monotonic() < until:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=25)  # no thread is waited for
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
+    text = output.decode("utf-8")
+    # Nothing was finished, so that there is no report: the summary says it.
+    assert "9 selected case(s) left no result." in text
+    # None has begun since. The first item runs its case itself, where the interrupt reaches it; the others are threads'.
+    assert len(waiting.notes("start")) == 5
+    assert "by a time limit or an interrupt: 4, left behind in their threads." in text
+
+
+def test_nothing_is_left_behind_in_a_run_that_ends_of_itself(waiting: Waiting) -> None:
+    waiting.engine("BlockingEngine")
+    waiting.project.cases(good_cases(3))
+    waiting.run()
+    assert "stages_left_behind" not in waiting.project.report()["environment"]

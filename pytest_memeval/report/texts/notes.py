@@ -24,6 +24,11 @@ NOTE_TEXTS: Mapping[str, tuple[str, str]] = {
         "中断时已有 {count} 个结果：为使进程立即结束，未计算自助法区间和对比，也未写出 per_case.csv 与 calls.jsonl.gz。"
         "前两者可用 `memeval rescore` 补出；调用记录在 journal.jsonl 中。",
     ),
+    "left_behind": (
+        "Blocking stages that did not end when their case did, by a time limit or an interrupt: {count}, left behind in"
+        " their threads.",
+        "因超时或中断、在用例结束时仍未返回的阻塞阶段：{count} 个，已留在各自线程中不再等待。",
+    ),
     "not_run": ("{count} selected case(s) left no result.", "有 {count} 个所选用例没有留下结果。"),
     "broken_file": (
         "{path} could not be read, so none of its cases was run ({problem}).",
