@@ -320,7 +320,7 @@ def test_blocking_stages_left_behind_by_an_interrupt_are_counted(waiting: Waitin
     text = output.decode("utf-8")
     # Nothing was finished, so that there is no report: the summary says it.
     assert "9 selected case(s) left no result." in text
-    # None has begun since. The first item runs its case itself, where the interrupt reaches it; the others are threads'.
+    # None has begun since. The first item runs its case itself, where the interrupt reaches it.
     assert len(waiting.notes("start")) == 5
     assert "by a time limit or an interrupt: 4, left behind in their threads." in text
 
