@@ -239,11 +239,15 @@ class Settings:
         asked = [self.model] if self.llm_name == "openai" else []
         asked += [self.judge_model] if self.judge_model is not None else []
         asked += [self.embedding_model] if self.embedder == "openai" else []
-        if self.max_cost is not None and asked:
+        if self.prices is not None or (self.max_cost is not None and asked):
+            from pytest_memeval.documents.problems import DocumentError
             from pytest_memeval.llm.cost import load_prices
 
-            prices = load_prices(self.prices)
-            for name in asked:
+            try:
+                prices = load_prices(self.prices)
+            except DocumentError as error:
+                raise SettingsError(f"{self.where('prices')}: {error}") from None
+            for name in asked if self.max_cost is not None else ():
                 if prices.find(name) is None:
                     raise SettingsError(
                         f"--memeval-max-cost: the price of model {name!r} is not known; add it with --memeval-prices"

@@ -35,6 +35,7 @@ Path = Literal["chat", "embeddings"]
 
 CHAT_PATH = "/chat/completions"
 _LONGEST_QUOTE = 300
+_NO_JSON = "the answer is no JSON"
 
 
 class Attempts:
@@ -229,7 +230,7 @@ class ServerConnection:
         except openai.APIStatusError as error:
             return fault_of_answer(error.status_code, error.body, _retry_after(error.response.headers))
         except (ValueError, openai.APIResponseValidationError):
-            return Fault("retry", "the answer is no JSON", 200)
+            return Fault("retry", _NO_JSON, 200)
         except Exception as error:  # whatever else: named, redacted, and not tried again
             return Fault("rejected", f"the request could not be sent ({type(error).__name__}: {error})")
 
@@ -257,9 +258,17 @@ class ServerConnection:
             case "refused":
                 return ModelRefused(f"{answered}, the request was refused{said}", **facts)
             case "rejected":
-                return ModelRejected(f"{answered}, the request was rejected{said}", **facts)
+                return ModelRejected(f"{answered}, the request was rejected{said}{_hint(fault)}", **facts)
             case _:
-                return ModelUnavailable(f"{answered}{said} ({_count(attempts.sent)})", **facts)
+                return ModelUnavailable(f"{answered}{said} ({_count(attempts.sent)}){_hint(fault)}", **facts)
+
+
+def _hint(fault: Fault) -> str:
+    """What to look at where another address than a model's seems to have answered."""
+    unknown = fault.status in (404, 405) and "model" not in f"{fault.code} {fault.message}".casefold()
+    if not unknown and fault.message != _NO_JSON:
+        return ""
+    return "; is the base URL right? It ends before /chat/completions or /embeddings, mostly in /v1"
 
 
 def _fault_in_body(answer: Any, junk: JunkBody) -> Fault:

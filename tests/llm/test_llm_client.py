@@ -274,6 +274,30 @@ def test_a_lasting_fault_is_not_retried(
     assert ask(model_on(chat_server)).text == "[]"  # and the run goes on
 
 
+@pytest.mark.parametrize(
+    ("fault", "hinted"),
+    [
+        (fake.Raw(404, b"404 page not found"), True),
+        (fake.Raw(404, b'{"detail": "Not Found"}'), True),
+        (fake.error(404, "File Not Found", code=404, type="not_found_error"), True),
+        (fake.Raw(405, b'{"detail": "Method Not Allowed"}'), True),
+        (fake.junk(b"<!doctype html><title>Welcome</title>"), True),
+        (fake.error(404, "The model `tiny` does not exist", type="NotFoundError", code=404), False),
+        (fake.error(404, 'model "tiny" not found, try pulling it first', type="api_error"), False),
+        (fake.error(400, "bad messages"), False),
+        (fake.status(500), False),
+        (fake.junk(b'{"object": "list"}'), False),
+    ],
+)
+def test_where_another_address_answered_the_base_url_is_asked_about(
+    chat_server: ChatServer, fault: fake.Raw, hinted: bool
+) -> None:
+    chat_server.script = lambda request: fault
+    with pytest.raises(ChatModelError) as caught:
+        ask(model_on(chat_server))
+    assert ("is the base URL right? It ends before /chat/completions" in str(caught.value)) is hinted
+
+
 @pytest.mark.parametrize("text", [None, "", '[{"content": "half'])
 def test_f20_truncated_names_the_cap(chat_server: ChatServer, text: str | None) -> None:
     chat_server.then(Answer(text, finish_reason="length", usage=(5, 50)))
@@ -308,7 +332,7 @@ def test_quota_and_authentication_stop_the_run(chat_server: ChatServer, fault: f
 
 def test_the_breaker_stops_calls_that_wait_for_a_retry(chat_server: ChatServer) -> None:
     breaker = CircuitBreaker()
-    patient = RetryPolicy(base_delay=0.4, max_delay=0.4)
+    patient = RetryPolicy(base_delay=2.0, max_delay=2.0)
 
     async def both() -> list[BaseException | ChatReply]:
         waiting = model_on(chat_server, breaker=breaker, policy=patient)
@@ -439,13 +463,16 @@ def test_f27_a_cancelled_call_ends_at_once(chat_server: ChatServer) -> None:
 
     async def limited() -> None:
         model = model_on(chat_server)
+        task = asyncio.create_task(model.complete(ASK, stage="s"))
+        while not chat_server.count:
+            await asyncio.sleep(0.01)
+        began = time.monotonic()
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(model.complete(ASK, stage="s"), 0.5)
+            await asyncio.wait_for(task, 0.2)
+        assert time.monotonic() - began < 10
         await model.aclose()
 
-    began = time.monotonic()
     asyncio.run(limited())
-    assert time.monotonic() - began < 10
     assert chat_server.count == 1
 
 
@@ -481,7 +508,7 @@ def test_retries_count_against_the_rate_limit(chat_server: ChatServer) -> None:
 
 def test_calls_that_start_together_learn_from_one_rejection(chat_server: ChatServer) -> None:
     chat_server.rejects = {"max_tokens", "temperature", "json_schema"}
-    chat_server.latency = 0.02
+    chat_server.latency = 0.3
     settings = ModelSettings(model="m", base_url=chat_server.base_url)
     model = OpenAIChatModel(settings, manners=ServerManners(patience=30.0))
 

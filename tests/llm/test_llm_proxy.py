@@ -172,7 +172,8 @@ def test_a_stream_comes_as_it_is_sent(run_proxy: Any, chat_server: ChatServer) -
     chat_server.then(fake.Raw(200, body, {"Content-Type": "text/event-stream"}, action="cut"))
     running = run_proxy()
     got: list[str] = []
-    with pytest.raises(openai.APIError):  # noqa: PT012  # it fails somewhere in the loop
+    # Older clients let the HTTP library's own error through, whose name changed between its versions.
+    with pytest.raises(Exception, match="closed connection|onnection error"):  # noqa: PT012  # it fails in the loop
         for chunk in client(running).chat.completions.create(model="m", messages=HELLO, stream=True):
             got.append(chunk.choices[0].delta.content or "")
     assert got == ["one", "two"]

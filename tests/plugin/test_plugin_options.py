@@ -77,6 +77,29 @@ def test_the_same_from_the_ini(project: Project, name: str, value: str, hint: st
     assert key in text
 
 
+#: What stands in a file that an option names by mistake.
+FOREIGN = {
+    "broken": b"{[",
+    "binary": b"\xff\xfe\x00\x9f",
+    "other": b"models: {m: {input: cheap}}\n",
+    "list": b"- 1\n",
+    "text": b"just a note",
+}
+
+
+@pytest.mark.parametrize("content", [*FOREIGN, "folder"])
+@pytest.mark.parametrize("name", ["prices", "registry", "templates", "prompts", "predictions", "baseline"])
+def test_a_file_of_another_kind_ends_the_run_before_it_starts(project: Project, name: str, content: str) -> None:
+    project.cases(good_cases(1))
+    if content == "folder":
+        (project.path / "given").mkdir()
+    else:
+        (project.path / "given").write_bytes(FOREIGN[content])
+    text = complaint(project.run(f"--memeval-{name}=given"))
+    assert "given" in text
+    assert not (project.path / "out").exists()
+
+
 def test_in_two_processes_it_is_the_same(project: Project) -> None:
     project.cases(good_cases(1))
     assert "indel" in complaint(project.run("--memeval-matcher", "indell", "-n", "2"))
