@@ -180,3 +180,14 @@ def test_refresh_asks_each_question_again_and_replaces_the_answer(chat: ChatProj
     )
     chat.chat("--memeval-cache", "replay", "-n", "2", fresh=True).assert_outcomes(passed=4)
     assert {entry["l1_f1"] for entry in chat.entries().values()} == {1.0}
+
+
+@MODES
+def test_the_workers_of_a_run_share_its_rate_limit(chat: ChatProject, mode: tuple[str, ...]) -> None:
+    """Two requests a minute are two for the whole run: in one process, and one for each of two workers."""
+    chat.cases([simple_case(number) for number in range(1, 7)], gates=[])
+    chat.chat("--memeval-rpm", "2", "--memeval-timeout", "8", *mode)
+    assert 0 < chat.server.count <= 2
+    outcomes = [entry["outcome"] for entry in chat.entries().values()]
+    assert outcomes.count("scored") <= 2
+    assert {entry["errors"][0]["kind"] for entry in chat.entries().values() if entry["errors"]} == {"timeout"}
