@@ -221,8 +221,10 @@ class CachedChatModel(SyncCompletion):
                     flight.task = loop.create_task(self._fly(key, request, flight))
                     flight.task.add_done_callback(partial(self._land, key, flight))
                 flight.waiting += 1
+            answer = asyncio.wrap_future(flight.future)
+            answer.add_done_callback(_looked_at)
             try:
-                reply = await asyncio.shield(asyncio.wrap_future(flight.future))
+                reply = await asyncio.shield(answer)
             except _Abandoned:
                 continue
             except ChatModelError as error:
@@ -275,6 +277,12 @@ class CachedChatModel(SyncCompletion):
         if not self._warned:
             self._warned = True
             warnings.warn(f"{error}; the run goes on without storing answers", CacheWarning, stacklevel=2)
+
+
+def _looked_at(answer: asyncio.Future[ChatReply]) -> None:
+    """The event loop need not complain of an error for which nobody waits any more."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _without_costs(error: ChatModelError) -> ChatModelError:

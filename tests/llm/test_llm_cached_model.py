@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import warnings
 from pathlib import Path
@@ -343,6 +344,29 @@ def test_no_warning_of_the_event_loop_is_left(rig: Rig) -> None:
         assert rig.ask("auto", "a")[0].text == "a #1"
         rig.server.then(Answer("x"))
         assert rig.ask("auto", "b")[0].text == "x"
+
+
+@pytest.mark.parametrize("late", ["hang", "error"])
+def test_a_call_that_is_given_up_leaves_no_complaint(rig: Rig, caplog: pytest.LogCaptureFixture, late: str) -> None:
+    """Cases that run out of time give their calls up; the terminal is no place to tell of it."""
+    rig.server.script = lambda request: fake.hang() if late == "hang" else fake.error(400, "bad")
+    rig.server.latency = 0.0 if late == "hang" else 0.3
+
+    async def give_up() -> None:
+        model = rig.model("auto")
+        calls = [asyncio.create_task(model.complete(ask_for("a"), stage="s")) for _ in range(2)]
+        while not rig.server.count:
+            await asyncio.sleep(0.01)
+        for call in calls:
+            call.cancel()
+        assert all(
+            isinstance(one, asyncio.CancelledError) for one in await asyncio.gather(*calls, return_exceptions=True)
+        )
+        await asyncio.sleep(0.5)
+
+    asyncio.run(give_up())
+    gc.collect()
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
 
 
 def test_batch_answers_from_the_cache_first(rig: Rig, tmp_path: Path) -> None:
