@@ -14,9 +14,10 @@ from typing import Any
 from pytest_memeval.case_counts import (
     BUILT_ON,
     PRODUCTS,
+    alike,
     count_metric_errors,
-    count_section,
-    count_stage,
+    count_section_of,
+    count_stage_of,
     is_cut_off,
     matches,
     metric_statuses,
@@ -72,11 +73,12 @@ def aggregate_sections(records: Sequence[CaseResult], *, resample: bool = True) 
     ``resample=False`` leaves out the intervals that take a bootstrap.
     """
     ordered = one_per_case(records)
-    present = {name for record in ordered for name in record.sections}
+    groups = alike(ordered)
+    present = {name for record, _ in groups for name in record.sections}
     sections: dict[str, dict[str, Any] | None] = {
         section: None
         if section in OPEN_SECTIONS and section not in present
-        else _aggregate(section, ordered, None, resample=resample)
+        else _aggregate(section, ordered, groups, None, resample=resample)
         for section in SECTIONS
     }
     if "qa" in present:
@@ -91,7 +93,7 @@ def aggregate_sections(records: Sequence[CaseResult], *, resample: bool = True) 
 def aggregate_metric(records: Sequence[CaseResult], path: MetricPath, *, resample: bool = True) -> dict[str, Any]:
     """The section of ``path`` over the cases that meet its filters, with nothing computed but this metric."""
     ordered = [record for record in one_per_case(records) if matches(record, path.filters)]
-    return _aggregate(path.section, ordered, frozenset({path.name}), resample=resample)
+    return _aggregate(path.section, ordered, alike(ordered), frozenset({path.name}), resample=resample)
 
 
 def flat_value(section: Mapping[str, Any] | None, path: MetricPath) -> float | None:
@@ -110,7 +112,12 @@ def whole(number: float) -> float:
 
 
 def _aggregate(
-    section: str, records: Sequence[CaseResult], only: frozenset[str] | None, *, resample: bool
+    section: str,
+    records: Sequence[CaseResult],
+    groups: Sequence[tuple[CaseResult, int]],
+    only: frozenset[str] | None,
+    *,
+    resample: bool,
 ) -> dict[str, Any]:
     gathered = _gather(section, records, only)
     body = _SectionBody(section, blank=only is None)
@@ -131,8 +138,8 @@ def _aggregate(
     for name, table in sorted(gathered.tables.items()):
         body.table(name, {key: whole(math.fsum(numbers)) for key, numbers in sorted(table.items())})
     return body.finish(
-        counts=count_section(records, section),
-        stage_counts={stage: count_stage(records, (stage,)) for stage in SECTION_STAGES.get(section, ())},
+        counts=count_section_of(groups, section),
+        stage_counts={stage: count_stage_of(groups, (stage,)) for stage in SECTION_STAGES.get(section, ())},
         unmeasured=dict(sorted(gathered.unmeasured.items())),
         **({"metric_errors": count_metric_errors(records, section)} if section in OPEN_SECTIONS else {}),
     )

@@ -123,23 +123,49 @@ def count_metric(records: Iterable[CaseResult], section: str, metric: str) -> di
 
 def count_stage(records: Iterable[CaseResult], stages: Sequence[str]) -> dict[str, int]:
     """How many cases were scored, errored, skipped … for a metric that needs ``stages``."""
-    counts = dict.fromkeys(CATEGORIES, 0)
-    for record in records:
-        counts[stages_category(record, stages)] += 1
-    return counts
+    return count_stage_of(alike(records), stages)
 
 
 def count_section(records: Iterable[CaseResult], section: str) -> dict[str, int]:
     """The same for a section: a case counts as the first of :data:`CATEGORIES` that any of its stages has."""
+    return count_section_of(alike(records), section)
+
+
+def alike(records: Iterable[CaseResult]) -> list[tuple[CaseResult, int]]:
+    """One record for each way in which cases can count, with the number of cases that count so.
+
+    Thousands of cases fare alike at their stages; what they count as is asked of one of them.
+    """
+    numbers: dict[tuple[object, ...], int] = {}
+    first: dict[tuple[object, ...], CaseResult] = {}
+    for record in records:
+        key = (record.outcome, *record.stages.items(), *record.sections)
+        if key in numbers:
+            numbers[key] += 1
+        else:
+            numbers[key], first[key] = 1, record
+    return [(first[key], number) for key, number in numbers.items()]
+
+
+def count_stage_of(groups: Iterable[tuple[CaseResult, int]], stages: Sequence[str]) -> dict[str, int]:
+    """:func:`count_stage` of cases that are put together already."""
+    counts = dict.fromkeys(CATEGORIES, 0)
+    for record, number in groups:
+        counts[stages_category(record, stages)] += number
+    return counts
+
+
+def count_section_of(groups: Iterable[tuple[CaseResult, int]], section: str) -> dict[str, int]:
+    """:func:`count_section` of cases that are put together already."""
     stages = SECTION_STAGES.get(section, ())
     counts = dict.fromkeys(CATEGORIES, 0)
-    for record in records:
+    for record, number in groups:
         if stages:
             found = {stage_category(record, stage) for stage in stages}
             category = next(name for name in CATEGORIES if name in found)
         else:
             category = "scored" if section in record.sections else "no_truth"
-        counts[category] += 1
+        counts[category] += number
     return counts
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.case_record import stage_statuses
 from pytest_memeval.expectations import case_value
 from pytest_memeval.kinds import KindRun
 from pytest_memeval.metrics.thresholds import parse_path
@@ -29,8 +28,7 @@ def measured_sections(run: CaseRun | KindRun) -> Mapping[str, SectionRecord]:
     """The case's figures as far as it got."""
     if isinstance(run, KindRun):
         return run.sections
-    status = stage_statuses(run)
-    return run.sections([stage for stage in run.plan.scored if status[stage] == "scored"])
+    return run.sections(run.measured)
 
 
 def call_properties(run: CaseRun | KindRun, line: CaseLine | None, harness: Harness) -> Iterator[tuple[str, float]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -16,13 +15,13 @@ import pytest
 from pytest_memeval.case_figures import call_properties, main_figure, measured_sections, process_meta, property_name
 from pytest_memeval.case_record import case_result, untouched_result
 from pytest_memeval.cases.models import CaseSet
-from pytest_memeval.garbage import spare_collector
+from pytest_memeval.garbage import spare_collector, spare_collector_again
 from pytest_memeval.items import FILES, CaseFile, CaseItem, owner_of
 from pytest_memeval.kind_items import KindFile, KindItem, each_variant, kind_figure, kind_files, kind_meta, kind_result
 from pytest_memeval.kinds import KindSet
 from pytest_memeval.node_cases import StageFailure, fixture_case, setup_of
 from pytest_memeval.node_keys import PREFETCHER, PROXY_LINE, RUN, SAID
-from pytest_memeval.report.json_report import dumps
+from pytest_memeval.report.json_report import dumps, own_copy
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resuming import RESUMPTION
 from pytest_memeval.runner import CaseRun
@@ -53,6 +52,10 @@ class CaseHooks:
         self._last_meta: tuple[object, ...] = ()
         #: Under ``--memeval-stop-when-decided``: in which order cases count, and for how much at most.
         self._plan: dict[str, Any] | None = None
+        self._is_worker = hasattr(config, "workerinput")
+        self._done = 0
+        #: Whether a case's main figure is shown anywhere.
+        self._shows_figures = config.get_verbosity("test_cases") > 0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -92,16 +95,13 @@ class CaseHooks:
         if isinstance(item, CaseItem) and call.excinfo is not None and isinstance(call.excinfo.value, StageFailure):
             _locate(call.excinfo.value, item)
         run = item.stash.get(RUN, None)
-        properties = self._properties(run) if run is not None and call.when != "setup" else []
-        item.user_properties[:] = [
-            *((name, value) for name, value in item.user_properties if not name.startswith("memeval.")),
-            *properties,
-            *(
-                call_properties(run, item.stash.get(PROXY_LINE, None), setup_of(item))
-                if call.when == "teardown" and run is not None
-                else ()
-            ),
-        ]
+        if item.user_properties:
+            others = [pair for pair in item.user_properties if not pair[0].startswith("memeval.")]
+            item.user_properties[:] = others
+        if run is not None and call.when != "setup":
+            item.user_properties += self._properties(run)
+            if call.when == "teardown":
+                item.user_properties += call_properties(run, item.stash.get(PROXY_LINE, None), setup_of(item))
         report: pytest.TestReport = yield
         self._note(call, report, run)
         if (
@@ -113,13 +113,16 @@ class CaseHooks:
         if call.when == "setup" and SAID in item.stash and run is not None:
             # The case's own work in the place of the wait for what was left of it.
             report.duration = max(0.0, report.duration - run.waited + run.seconds)
-        if call.when == "call" and run is not None:
+        if call.when == "call" and run is not None and self._shows_figures:
             main = kind_figure(item, run) if isinstance(item, KindItem) else main_figure(run)
             if main:
                 report.memeval_main = main + self._alone(item)  # type: ignore[attr-defined]
         if call.when == "teardown":
             self._hand_over(report, item, owner, run)
             _forget(item)
+            self._done += 1
+            if self._is_worker:  # elsewhere the controller does it, as it takes the records
+                spare_collector_again(self._done)
         return report
 
     def _alone(self, item: pytest.Item) -> str:
@@ -167,17 +170,22 @@ class CaseHooks:
         ``memeval_record`` is the case's result as it is written to the journal, ``memeval_envelope`` what the process
         says besides, mostly nothing.
         """
-        envelope, result = self._envelope(item, owner, run)
+        envelope, result, changes = self._envelope(item, owner, run)
         report.memeval_envelope = dumps(envelope) if envelope else "{}"
         if result is not None:
+            # Known to be what reading the text gives. Where a project's fixture gave figures, that is not sure.
+            own = not self._is_worker and (run is None or (isinstance(run, CaseRun) and not run.provided))
+            if own:
+                changes.update(own_texts(result))
+            result = replace(result, **changes) if changes else result
             report.memeval_record = text = dumps(result.to_json())
-            own = run is None or (isinstance(run, CaseRun) and not run.provided)
-            if own and not hasattr(self.config, "workerinput"):
-                # Known to be what reading the text gives. Where a project's fixture gave figures, that is not sure.
-                self.config.stash[HANDED] = (text, with_own_texts(result))
+            if own:
+                self.config.stash[HANDED] = (text, result)
 
-    def _envelope(self, item: pytest.Item, owner: str, run: CaseRun | None) -> tuple[dict[str, Any], CaseResult | None]:
-        """What the process says with this item's end, and the case's result."""
+    def _envelope(
+        self, item: pytest.Item, owner: str, run: CaseRun | None
+    ) -> tuple[dict[str, Any], CaseResult | None, dict[str, Any]]:
+        """What the process says with this item's end, the case's result, and what is to be changed in that."""
         harness = setup_of(item)
         variant = harness.settings.variant_name
         envelope: dict[str, Any] = {}
@@ -210,20 +218,21 @@ class CaseHooks:
             )
         else:
             result = None
+        changes: dict[str, Any] = {}
         if result is not None and variant is not None:
-            result = replace(result, variant=variant)
+            changes["variant"] = variant
         line = item.stash.get(PROXY_LINE, None)
         if result is not None and line is not None:
-            result = replace(result, calls=(*result.calls, *line.calls))
+            changes["calls"] = (*result.calls, *line.calls)
         if result is not None and harness.judge_calls:
             own = [replace(call, id=f"{item.nodeid}/judge/{place}") for place, call in enumerate(harness.judge_calls)]
-            result = replace(result, calls=(*result.calls, *own))
+            changes["calls"] = (*changes.get("calls", result.calls), *own)
         harness.judge_calls.clear()
         if result is not None and harness.search.ledger.pending:
-            result = replace(result, embeddings=harness.search.ledger.take().to_json())
+            changes["embeddings"] = harness.search.ledger.take().to_json()
         resumption = item.stash.get(RESUMPTION, None)
         if result is not None and resumption is not None:
-            result = replace(result, resume_key=resumption.key)
+            changes["resume_key"] = resumption.key
             if resumption.state:
                 envelope["resumption"] = {"node_id": item.nodeid, **resumption.to_json()}
         if case_set is None and case is not None and case.path is not None:
@@ -242,7 +251,7 @@ class CaseHooks:
             envelope["pid"] = os.getpid()
             if self._plan is not None:
                 envelope["stopping"] = self._plan
-        return envelope, result
+        return envelope, result, changes
 
     def _once(self, kind: str, what: str) -> bool:
         key = f"{kind}:{what}"
@@ -291,12 +300,13 @@ def _shorten(report: pytest.TestReport, item: CaseItem) -> None:
         crash.message = f"[{cause}" if found else crash.message
 
 
-def with_own_texts(result: CaseResult) -> CaseResult:
-    """The result with copies, in JSON's types, of all that an engine gave: it may go on to change its objects."""
-    own = result.outputs or result.facts
-    outputs, facts = json.loads(dumps([result.outputs, result.facts])) if own else ({}, ())
-    trials = tuple(json.loads(dumps(result.trials))) if result.trials else ()
-    return replace(result, outputs=outputs, facts=tuple(facts), trials=trials)
+def own_texts(result: CaseResult) -> dict[str, Any]:
+    """Copies, in JSON's types, of all in the result that an engine gave: it may go on to change its objects."""
+    given = {"outputs": result.outputs} if result.outputs else {}
+    several = {name: value for name in ("facts", "trials") if (value := getattr(result, name))}
+    return {name: own_copy(value) for name, value in given.items()} | {
+        name: tuple(own_copy(value)) for name, value in several.items()
+    }
 
 
 def _forget(item: pytest.Item) -> None:

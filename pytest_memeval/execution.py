@@ -376,7 +376,8 @@ class StageExecutor:
     @property
     def is_plain(self) -> bool:
         """Whether no method of the engine is a coroutine function."""
-        return not any(inspect.iscoroutinefunction(getattr(self._engine, name, None)) for name in _METHODS)
+        methods = (getattr(self._engine, name, None) for name in _METHODS)
+        return not any(method is not None and inspect.iscoroutinefunction(method) for method in methods)
 
     # -- outputs -----------------------------------------------------------------------------------------------
 

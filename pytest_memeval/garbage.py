@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 #: From this many cases on it is worth the while.
 FREEZE_FROM = 1_000
+#: So many cases leave enough behind to be put out of sight too.
+FREEZE_EVERY = 1_000
 
 
 def spare_collector(cases: int) -> None:
@@ -19,6 +21,14 @@ def spare_collector(cases: int) -> None:
     """
     if cases >= FREEZE_FROM:
         gc.unfreeze()
+        gc.freeze()
+
+
+def spare_collector_again(done: int) -> None:
+    """Keep it so while a large run goes on: every :data:`FREEZE_EVERY` cases that are ``done`` what they left is looked
+    at once more, and what is no garbage joins the rest."""
+    if done and done % FREEZE_EVERY == 0 and gc.isenabled():
+        gc.collect()
         gc.freeze()
 
 

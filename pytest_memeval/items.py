@@ -13,6 +13,7 @@ import pytest
 from pytest_memeval.cases.models import CaseSet, EvalCase
 from pytest_memeval.direct import Assets, can_be_direct, set_up
 from pytest_memeval.documents.problems import DocumentError
+from pytest_memeval.documents.reader import paused_gc
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.session import SHARED_OPTIONS, harness_of
 from pytest_memeval.stages import CHAIN, truth_stages
@@ -53,6 +54,7 @@ class CaseFile(pytest.File):
     case_set: CaseSet
     #: What its cases are run with by variant, once the first of them was.
     assets: dict[str | None, Assets]
+    marks: dict[str, pytest.MarkDecorator]
     #: What ``request.module`` gives: a case file is none.
     obj = None
 
@@ -61,7 +63,7 @@ class CaseFile(pytest.File):
         return harness_of(self.config)
 
     def collect(self) -> Iterator[CaseItem]:
-        self.assets = {}
+        self.assets, self.marks = {}, {}
         try:
             case_set = self.harness.case_set(self.path)
             if not case_set.problems:
@@ -81,10 +83,16 @@ class CaseFile(pytest.File):
         self.case_set = case_set
         self.config.stash.setdefault(FILES, {})[self.nodeid] = case_set
         self._register_tags(case_set)
+        with paused_gc():
+            yield from self._items(case_set)
+
+    def _items(self, case_set: CaseSet) -> Iterator[CaseItem]:
         functions: dict[tuple[str, ...], tuple[Callable[..., None], FuncFixtureInfo | None, bool]] = {}
+        known: dict[tuple[str, ...], tuple[str, ...]] = {}
         params = params_of(self.harness.settings)
         for case in case_set.cases:
-            stages = self._fixture_stages(case)
+            truths = truth_stages(case)
+            stages = known[truths] if truths in known else known.setdefault(truths, self._fixture_stages(truths))
             for own in params:
                 function, info, direct = functions.get(stages) or (_run_case_for(stages), None, False)
                 item = CaseItem.from_parent(
@@ -98,9 +106,10 @@ class CaseFile(pytest.File):
                 functions[stages] = function, item._fixtureinfo, item.direct
                 yield item
 
-    def _fixture_stages(self, case: EvalCase) -> tuple[str, ...]:
+    def _fixture_stages(self, truths: tuple[str, ...]) -> tuple[str, ...]:
+        """The stages with a fixture that a case with labels for ``truths`` needs."""
         selected = self.harness.run_settings.stages
-        scored = [stage for stage in truth_stages(case) if selected is None or stage in selected]
+        scored = [stage for stage in truths if selected is None or stage in selected]
         wanted = {needed for stage in scored for needed in (*CHAIN[stage], stage)}
         return tuple(stage for stage in DISTILL_STAGES if stage in wanted and stage in FIXTURE_STAGES)
 
@@ -137,14 +146,15 @@ class CaseItem(pytest.Function):
     @classmethod
     def from_parent(cls, parent: Any, **kw: Any) -> CaseItem:
         case, stages, function = kw.pop("case"), kw.pop("stages"), kw.pop("function")
+        #: Word → its mark, which all items of a file share.
+        marks: dict[str, pytest.MarkDecorator] = parent.marks
         kw, variant = with_params(kw, kw.pop("params", None))
         self: CaseItem = super().from_parent(parent, callobj=function, **kw)
         self.memeval_variant = variant
         self.case = case
         self.stages = stages
-        self.add_marker("memeval")
-        for word in dict.fromkeys((case.difficulty, case.source, *case.tags)):
-            self.add_marker(word)
+        for word in dict.fromkeys(("memeval", case.difficulty, case.source, *case.tags)):
+            self.add_marker(marks.get(word) or marks.setdefault(word, getattr(pytest.mark, word)))
         return self
 
     def setup(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,24 +66,15 @@ def open_run(
     # A store of the project's own was not there when the case was prepared.
     prepared = prefetcher.take(node, engine, llm) if prefetcher is not None and databases is None else None
     key = key_of(node, case, engine, llm, prompts, registry, templates) if is_case_item(node) else None
-    with ExitStack() as resources:
-        if prepared is not None:
-            resources.callback(prepared.close)
-            run = prepared.run
-            node.stash[SAID] = prepared.said
-        else:
-            run = resources.enter_context(
-                prepare_run(
-                    node,
-                    case,
-                    engine,
-                    llm,
-                    prompts=prompts,
-                    registry=registry,
-                    templates=templates,
-                    databases=databases,
-                )
-            )
+    close: Callable[[], None]
+    if prepared is not None:
+        run, close = prepared.run, prepared.close
+        node.stash[SAID] = prepared.said
+    else:
+        run, close = make_run(
+            node, case, engine, llm, prompts=prompts, registry=registry, templates=templates, databases=databases
+        )
+    try:
         node.stash[RUN] = run
         resumed = key is not None and _resume(node, key, run, ready=prepared is not None)
         yield run
@@ -99,6 +90,8 @@ def open_run(
                     harness.resumer.keep_databases(name, folder)
                 else:
                     one.keep_databases(folder)
+    finally:
+        close()
 
 
 def key_of(
@@ -130,8 +123,7 @@ def _resume(node: Any, key: str, run: CaseRun, *, ready: bool) -> bool:
     return found.state == TAKEN
 
 
-@contextmanager
-def prepare_run(
+def make_run(
     node: Any,
     case: EvalCase,
     engine: object,
@@ -141,8 +133,8 @@ def prepare_run(
     registry: Registry,
     templates: Templates,
     databases: CaseDatabases | None = None,
-) -> Iterator[CaseRun]:
-    """A run of the case that nobody has asked for anything yet, closed at the end with all that it has opened."""
+) -> tuple[CaseRun, Callable[[], None]]:
+    """A run of the case that nobody has asked for anything yet, and what closes it with all that it has opened."""
     from pytest_memeval.runner import CaseRun
 
     harness = setup_of(node)
@@ -193,28 +185,30 @@ def prepare_run(
         from pytest_memeval.trials import TrialRuns
 
         run = TrialRuns(runs, harness.loop, harness.slots, harness.settings.concurrency)
-    try:
-        yield run
-    finally:
+
+    def close() -> None:
         run.close()
         for folder in folders.values():
             import shutil
 
             shutil.rmtree(folder, ignore_errors=True)
 
+    return run, close
+
 
 class Measured:
     """The end of a case's set-up: everything that it asks for was measured."""
 
-    def __init__(self, place: str, run: CaseRun) -> None:
-        self._place = place
+    def __init__(self, node: Any, run: CaseRun) -> None:
+        self._node = node
         self._run = run
 
     def check_expectations(self) -> None:
         """Fail for each of the case's own thresholds that is missed."""
         missed = self._run.missed()
         if missed:
-            pytest.fail("\n".join(f"{self._place}: [expect] {sentence}" for sentence in missed), pytrace=False)
+            place = _place(self._node)
+            pytest.fail("\n".join(f"{place}: [expect] {sentence}" for sentence in missed), pytrace=False)
 
 
 def all_measured(node: Any, run: CaseRun) -> Measured:
@@ -226,13 +220,18 @@ def all_measured(node: Any, run: CaseRun) -> Measured:
         from pytest_memeval.stages import why_no_stage
 
         raise StageFailure(why_no_stage(run.engine), kind="no_stage")
-    place = node.place if is_case_item(node) else node.nodeid
     run.complete()
     errors = run.errors
     if errors:
+        place = _place(node)
         raise StageFailure("\n".join(f"{place}: [{error.stage}] {error.kind}: {error.message}" for error in errors))
     if is_case_item(node):
         idle = run.why_idle
         if idle is not None and not run.missed():
             raise pytest.skip.Exception(idle, _use_item_location=True)
-    return Measured(place, run)
+    return Measured(node, run)
+
+
+def _place(node: Any) -> str:
+    place: str = node.place if is_case_item(node) else node.nodeid
+    return place

@@ -6,14 +6,15 @@ wrong with anything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
+from functools import cache
 from math import isfinite
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.values import Block, Decision, Hit, Memory, Scene, Section
@@ -226,7 +227,7 @@ def coerce(value: object, cls: type[T], read: Callable[[Mapping[str, Any]], T], 
     result: list[T] = []
     for index, element in enumerate(value):
         if isinstance(element, cls):
-            element = {field.name: getattr(element, field.name) for field in fields(cls)}  # type: ignore[arg-type]
+            element = {name: getattr(element, name) for name in _field_names(cast("Hashable", cls))}
         if not isinstance(element, Mapping):
             raise OutputError(f"{word} {index}: expected {cls.__name__} or a mapping, got {type(element).__name__}")
         try:
@@ -235,6 +236,11 @@ def coerce(value: object, cls: type[T], read: Callable[[Mapping[str, Any]], T], 
             what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
             raise OutputError(f"{word} {index}: {what}") from None
     return result
+
+
+@cache
+def _field_names(cls: Hashable) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # a class; only as a key
 
 
 def _known(data: Mapping[str, Any], allowed: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from pytest_memeval.engine.protocol import can_overlap
 from pytest_memeval.items import CaseItem, file_of
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.node_cases import prompts_of, registry_of, templates_of
-from pytest_memeval.node_runs import key_of, prepare_run
+from pytest_memeval.node_runs import key_of, make_run
 from pytest_memeval.routing import Router
 
 if TYPE_CHECKING:
@@ -331,18 +331,10 @@ class Prefetcher:
 
     def _start(self, item: CaseItem, engine: object, llm: Any) -> None:
         def make() -> Prepared:
+            prompts, registry, templates = prompts_of(item), registry_of(item), templates_of(item)
+            run, close = make_run(item, item.case, engine, llm, prompts=prompts, registry=registry, templates=templates)
             resources = ExitStack()
-            run = resources.enter_context(
-                prepare_run(
-                    item,
-                    item.case,
-                    engine,
-                    llm,
-                    prompts=prompts_of(item),
-                    registry=registry_of(item),
-                    templates=templates_of(item),
-                )
-            )
+            resources.callback(close)
             return Prepared(run, resources)
 
         self._ahead.start(item.nodeid, make)

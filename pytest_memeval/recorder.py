@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval import __version__
+from pytest_memeval.garbage import spare_collector_again, undisturbed
 from pytest_memeval.results import CallRecord, CaseResult, RunInfo, SetInfo
 from pytest_memeval.values import DISTILL_STAGES
 
@@ -144,6 +145,7 @@ class Recorder:
         if self.stopping is not None:
             self.stopping.add(result)
         self._journal.append(result, text=text)
+        spare_collector_again(len(self.results))
 
     def _priced(self, result: CaseResult, *, paid: bool) -> CaseResult:
         """The result with the list price of each call; a model that costs nothing is free, an unknown one unknown."""
@@ -257,8 +259,6 @@ class Recorder:
         """
         if not self.results and not self.selected:
             return None
-        from pytest_memeval.garbage import undisturbed
-
         self._close_journal()
         # One of several variants is told by the run as a whole.
         hurried = interrupted and (self.variant is not None or len(self.results) >= HURRIED_FROM)

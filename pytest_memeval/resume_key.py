@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval import __version__
+from pytest_memeval.case_clock import case_clock
 from pytest_memeval.identity import identity_of
 from pytest_memeval.llm.own import projects_own
 
@@ -110,8 +111,6 @@ def _known(thing: object, what: str) -> str:
 
 
 def _case_text(case: EvalCase) -> str:
-    from pytest_memeval.case_clock import case_clock
-
     # A time zone of the whole file moves the messages' times, which the case's own text does not tell.
     times = " ".join(str(message.time) for message in case.conversation)
     return f"{case.content_hash} {case_clock(case).isoformat()} {times}"

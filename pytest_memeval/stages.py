@@ -57,16 +57,19 @@ def parse_stages(text: str) -> frozenset[str] | None:
 
 def truth_stages(case: EvalCase) -> tuple[str, ...]:
     """The stages for which the case has labels, in pipeline order."""
-    l2 = case.expected_l2
-    labelled: dict[str, bool] = {
-        "l1": case.expected_l1 is not None,
-        "l15": case.expected_l15 is not None and bool(case.expected_l15.actions),
-        "l2": l2 is not None and bool(l2.scene_labels or l2.scenes),
-        "template": l2 is not None and any(l2.template_section.values()),
-        "inject": case.expected_inject is not None,
-        "search": case.expected_search is not None,
-    }
-    return tuple(stage for stage in DISTILL_STAGES if labelled[stage])
+    l15, l2 = case.expected_l15, case.expected_l2
+    found = ["l1"] if case.expected_l1 is not None else []
+    if l15 is not None and l15.actions:
+        found.append("l15")
+    if l2 is not None and (l2.scene_labels or l2.scenes):
+        found.append("l2")
+    if l2 is not None and any(l2.template_section.values()):
+        found.append("template")
+    if case.expected_inject is not None:
+        found.append("inject")
+    if case.expected_search is not None:
+        found.append("search")
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

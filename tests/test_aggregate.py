@@ -10,6 +10,7 @@ from report_samples import case, errored_case, full_case, l1_section, ratio_reco
 
 from pytest_memeval.aggregate import aggregate_metric, aggregate_sections, flat_value
 from pytest_memeval.case_counts import (
+    CATEGORIES,
     count_metric,
     count_section,
     count_stage,
@@ -209,6 +210,33 @@ def test_a_section_of_two_stages_counts_each_apart():
     assert section["stage_counts"]["l2"]["errored"] == 1
     assert section["stage_counts"]["template"] == count_stage(records, ("template",))
     assert sum(count_section(records, "l2").values()) == 3
+
+
+FATES = st.lists(
+    st.tuples(
+        st.sampled_from(["scored", "errored", "skipped"]),
+        st.dictionaries(
+            st.sampled_from(["l1", "l15", "l2", "template"]),
+            st.sampled_from(["scored", "errored", "void", "skipped", "unsupported", "unselected", "no_truth", "ran"]),
+        ),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@given(FATES)
+def test_cases_that_are_put_together_count_as_one_by_one(fates):
+    records = [
+        case(f"c{i}", {"metrics": SectionRecord()} if own else {}, outcome=outcome, stages=stages)
+        for i, (outcome, stages, own) in enumerate(fates)
+    ]
+    for section in ("l1", "l2", "metrics"):
+        alone = [count_section([record], section) for record in records]
+        assert count_section(records, section) == {name: sum(one[name] for one in alone) for name in CATEGORIES}
+    for stages in (("l1",), ("l1", "template")):
+        categories = [stages_category(record, stages) for record in records]
+        assert count_stage(records, stages) == {name: categories.count(name) for name in CATEGORIES}
 
 
 def test_profile_quality_counts_a_case_whose_l1_failed_as_errored():

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_memeval.garbage import FREEZE_FROM, spare_collector, undisturbed
+from pytest_memeval.garbage import FREEZE_EVERY, FREEZE_FROM, spare_collector, spare_collector_again, undisturbed
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +48,44 @@ def test_what_an_earlier_run_left_can_be_freed_after_the_next_one() -> None:
     gc.unfreeze()
     gc.collect()
     assert ended == ["ended"]
+
+
+@pytest.mark.parametrize("done", [0, 1, FREEZE_EVERY - 1, FREEZE_EVERY + 1])
+def test_nothing_is_put_aside_between_the_steps(done: int) -> None:
+    spare_collector_again(done)
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_step_frees_garbage_and_puts_the_rest_aside() -> None:
+    ended: list[str] = []
+    node = _Node(ended)
+    del node
+    spare_collector_again(3 * FREEZE_EVERY)
+    assert ended == ["ended"]
+    assert gc.get_freeze_count() > 1_000
+
+
+def test_a_collector_that_is_off_stays_off() -> None:
+    gc.disable()
+    try:
+        spare_collector_again(FREEZE_EVERY)
+        assert gc.get_freeze_count() == 0
+        with undisturbed(FREEZE_FROM):
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_large_run_is_evaluated_without_the_collector() -> None:
+    with undisturbed(FREEZE_FROM - 1):
+        assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    with pytest.raises(OSError, match="full"), undisturbed(FREEZE_FROM):
+        assert not gc.isenabled()
+        raise OSError("full")
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 1_000
 
 
 ENDING = """

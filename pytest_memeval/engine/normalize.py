@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_memeval.values import Memory
@@ -26,8 +27,8 @@ def normalize_memories(
     the result changes and notes nothing.
     """
     note = record or _forget
-    types = _by_fold(registry.memory_types)
-    velocities = _by_fold(registry.time_velocities)
+    types = _by_fold(tuple(registry.memory_types))
+    velocities = _by_fold(tuple(registry.time_velocities))
     return [
         replace(
             memory,
@@ -66,11 +67,12 @@ def fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _by_fold(values: Iterable[str]) -> dict[str, str]:
+@lru_cache(maxsize=64)
+def _by_fold(values: tuple[str, ...]) -> Mapping[str, str]:
     return {fold(value): value for value in values}
 
 
-def _spelling(value: str | None, known: dict[str, str]) -> str | None:
+def _spelling(value: str | None, known: Mapping[str, str]) -> str | None:
     return known.get(fold(value), value) if isinstance(value, str) else value
 
 

@@ -34,19 +34,30 @@ class SectionRecord:
     def values(self) -> dict[str, float | None]:
         """Each ratio's value for this case alone, ``None`` where the denominator is 0; counts as they are."""
         shown = {
-            name: (numerator / denominator if denominator else None)
+            name: _quotient(numerator, denominator)
             for name, (numerator, denominator) in self.ratios.items()
             if not name.startswith("_")
         }
         return {**shown, **self.counts}
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON form, with dicts of its own as far as figures go."""
         return {
             "values": self.values(),
             "ratios": {name: list(pair) for name, pair in self.ratios.items()},
             "counts": dict(self.counts),
             "tables": {name: dict(table) for name, table in self.tables.items()},
             "details": dict(self.details),
+        }
+
+    def shown(self) -> dict[str, Any]:
+        """The same for a reader that changes nothing: counts, tables and details are the record's own."""
+        return {
+            "values": self.values(),
+            "ratios": {name: list(pair) for name, pair in self.ratios.items()},
+            "counts": self.counts,
+            "tables": self.tables,
+            "details": self.details,
         }
 
     @classmethod
@@ -61,6 +72,18 @@ class SectionRecord:
             },
             details=dict(data["details"]),
         )
+
+
+def _quotient(numerator: float, denominator: float) -> float | None:
+    if not denominator:
+        return None
+    if type(numerator) is int and type(denominator) is int:
+        # Most are one or nothing; thousands of cases need no number of their own for that.
+        if numerator == denominator:
+            return 1.0
+        if numerator == 0 < denominator:
+            return 0.0
+    return numerator / denominator
 
 
 def _number(value: float | None) -> float:

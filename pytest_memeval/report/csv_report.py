@@ -47,7 +47,7 @@ def csv_chunks(report: Mapping[str, Any]) -> Iterator[str]:
     figures = _figure_columns(entries)
     buffer = StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow([*LEADING, *figures, *TRAILING])
+    writer.writerow([*LEADING, *(f"{section}.{name}" for section, name in figures), *TRAILING])
     for entry in entries:
         writer.writerow([_cell(value) for value in _row(entry, figures)])
         if buffer.tell() > 65_536:
@@ -59,28 +59,30 @@ def csv_chunks(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _sections(entry: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for name, section in entry.items():
-        if isinstance(section, Mapping) and "values" in section and "ratios" in section:
+        if isinstance(section, dict) and "values" in section and "ratios" in section:
             yield name, section["values"]
 
 
-def _figure_columns(entries: list[Mapping[str, Any]]) -> list[str]:
+def _figure_columns(entries: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """(section, name) of every figure that some case has."""
     order: dict[str, dict[str, None]] = {name: {} for name in FIXED_SECTIONS}
+    seen: set[tuple[str, ...]] = set()
     for entry in entries:
         for section, values in _sections(entry):
-            known = order.setdefault(section, {})
-            for name in values:
-                if "." not in name:
-                    known[name] = None
-    return [f"{section}.{name}" for section, names in order.items() for name in sorted(names)]
+            names = (section, *values)
+            if names not in seen:  # mostly as in the case before
+                seen.add(names)
+                order.setdefault(section, {}).update(dict.fromkeys(name for name in values if "." not in name))
+    return [(section, name) for section, names in order.items() for name in sorted(names)]
 
 
-def _row(entry: Mapping[str, Any], figures: list[str]) -> Iterator[Any]:
+def _row(entry: Mapping[str, Any], figures: list[tuple[str, str]]) -> Iterator[Any]:
     for name in LEADING:
         value = entry[name]
         yield " ".join(value) if name == "tags" else value
-    values = {f"{section}.{name}": value for section, table in _sections(entry) for name, value in table.items()}
-    for name in figures:
-        yield values.get(name)
+    tables = dict(_sections(entry))
+    for section, name in figures:
+        yield tables[section].get(name) if section in tables else None
     error = entry["error"] or {}
     usage = entry["usage"]
     yield from (error.get("stage"), error.get("kind"), error.get("message"))
@@ -92,6 +94,8 @@ def _row(entry: Mapping[str, Any], figures: list[str]) -> Iterator[Any]:
 def _cell(value: Any) -> Any:
     if value is None:
         return ""
+    if type(value) is float:
+        return value
     if isinstance(value, bool):
         return int(value)
     if not isinstance(value, str):

@@ -43,7 +43,10 @@ KEPT: tuple[str, ...] = (
 def case_entry(result: CaseResult) -> dict[str, Any]:
     """A case's entry: what identifies it, its outcome, its figures section by section, its errors, what each stage
     gave out, what was noted, its calls' tokens. Everything but the prompts and answers can be read back with
-    :func:`pytest_memeval.report.reader.case_result_from_entry`."""
+    :func:`pytest_memeval.report.reader.case_result_from_entry`.
+
+    What the record holds in the entry's form already is not copied: a run of 10,000 cases would hold it twice.
+    """
     entry: dict[str, Any] = {
         "node_id": result.node_id,
         "set": result.set,
@@ -61,18 +64,18 @@ def case_entry(result: CaseResult) -> dict[str, Any]:
         "strict_match": None,
         **dict.fromkeys(HOISTED),
         "dimension_details": None,
-        "stages": dict(result.stages),
+        "stages": _as_dict(result.stages),
     }
     for name in (*FIXED_SECTIONS, *(name for name in result.sections if name not in FIXED_SECTIONS)):
         section = result.sections.get(name)
-        entry[name] = section.to_json() if section is not None else None
+        entry[name] = section.shown() if section is not None else None
     first = result.sections.get("l1")
     if first is not None:
         values = entry["l1"]["values"]
         entry["l1_f1"] = values.get("dimension_micro_f1")
         strict = values.get("strict_match_rate")
         entry["strict_match"] = strict if strict is None or 0 < strict < 1 else strict >= 1
-        details = entry["l1"]["details"]
+        details = entry["l1"]["details"] = dict(entry["l1"]["details"])
         entry.update({key: details.pop(detail) for key, detail in HOISTED.items() if detail in details})
         entry["dimension_details"] = _dimension_details(first.tables)
     second = result.sections.get("l2")
@@ -82,8 +85,8 @@ def case_entry(result: CaseResult) -> dict[str, Any]:
     entry["error"] = entry["errors"][0] if entry["errors"] else None
     entry["missed_expectations"] = list(result.missed_expectations)
     entry["has_expectations"] = result.has_expectations
-    entry["input"] = dict(result.input) or None
-    entry["outputs"] = dict(result.outputs)
+    entry["input"] = _as_dict(result.input) or None
+    entry["outputs"] = _as_dict(result.outputs)
     entry["facts"] = [dict(fact) for fact in result.facts]
     if result.trials:
         entry["trials"] = [dict(trial) for trial in result.trials]
@@ -93,11 +96,15 @@ def case_entry(result: CaseResult) -> dict[str, Any]:
     entry["funnel"] = case_funnel(entry)
     entry["duration_seconds"] = result.duration_seconds
     entry["timings"] = {
-        "stages": dict(result.timings),
+        "stages": _as_dict(result.timings),
         "calls": [{name: getattr(call, name) for name in VARYING} for call in result.calls],
         **({"embeddings": dict(result.embeddings)} if result.embeddings else {}),
     }
     return entry
+
+
+def _as_dict(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    return mapping if type(mapping) is dict else dict(mapping)
 
 
 def _product(ratios: Mapping[str, tuple[float, float]], first: str, second: str) -> float | None:

@@ -40,7 +40,7 @@ def case_funnel(entry: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if truths is None:
         # Reports of before 1.1 kept no labelled memories; their number is known all the same.
         truths = [None] * (len(entry.get("matched_memories") or ()) + len(entry.get("unmatched_gt") or ()))
-    judges = [(stage, judge(entry)) for stage, judge in _JUDGES.items()]
+    judges = [(stage, verdicts) for stage, judge in _JUDGES.items() if (verdicts := judge(entry))]
     return [_row(index, judges) for index in range(len(truths))]
 
 

@@ -17,6 +17,8 @@ from typing import Any
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 #: Python refuses to print integers of more than 4,300 digits; beyond this many bits an integer is given in hexadecimal.
 _MAX_INT_BITS = 14_000
+#: Whole numbers up to here need no second look.
+_EXACT = 2**63
 #: Deeper nesting than this is given as text: neither json nor its readers go much further.
 _MAX_DEPTH = 100
 
@@ -129,6 +131,33 @@ def dumps(obj: Any, *, indent: int | None = None) -> str:
     except UnicodeEncodeError:
         text = _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     return text
+
+
+def own_copy(value: Any) -> Any:
+    """What reading :func:`dumps` of ``value`` gives: its JSON form, with containers of its own all the way down."""
+    try:
+        return _copied(value)
+    except (_NotJson, RecursionError):
+        return json.loads(dumps(value))
+
+
+class _NotJson(Exception):
+    """A value that its JSON form is not equal to."""
+
+
+def _copied(value: Any) -> Any:
+    kind = type(value)
+    if value is None or kind is str or kind is bool:
+        return value
+    if kind is dict:
+        if any(type(key) is not str for key in value):
+            raise _NotJson
+        return {key: _copied(item) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [_copied(item) for item in value]
+    if (kind is float and math.isfinite(value)) or (kind is int and -_EXACT <= value <= _EXACT):
+        return value
+    raise _NotJson
 
 
 def report_chunks(report: Mapping[str, Any]) -> Iterator[str]:

@@ -53,6 +53,17 @@ def private_case():
     )
 
 
+@pytest.mark.parametrize(
+    "record", [private_case(), full_case("a"), errored_case("b")], ids=["texts", "full", "errored"]
+)
+def test_an_entry_leaves_its_record_as_it_was(record):
+    before = json.dumps(record.to_json())
+    entry = case_entry(record)
+    apply_text_policy(entry, "hash")
+    assert json.dumps(record.to_json()) == before
+    assert json.dumps(case_entry(record)) == json.dumps(entry)
+
+
 def test_full_leaves_everything():
     entry = case_entry(private_case())
     assert apply_text_policy(entry, "full") == entry

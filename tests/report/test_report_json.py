@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_memeval.report.json_report import dumps, plain, report_chunks
+from pytest_memeval.report.json_report import dumps, own_copy, plain, report_chunks
 
 
 class Colour(Enum):
@@ -147,6 +147,34 @@ def test_any_nested_value_gives_strict_json_that_utf8_can_hold(value):
 )
 def test_what_json_can_hold_comes_back_as_it_was(value):
     assert json.loads(dumps(value)) == value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal in types too: 1, 1.0 and True are written differently."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+@settings(deadline=None)
+@given(VALUES)
+def test_a_copy_of_ones_own_is_what_reading_the_text_gives(value):
+    assert same(own_copy(value), json.loads(dumps(value)))
+
+
+def test_a_copy_of_ones_own_shares_no_container():
+    inner = {"a": [1, (2, 3)]}
+    copied = own_copy(inner)
+    inner["a"].append(4)
+    assert copied == {"a": [1, [2, 3]]}
+    circular: list[Any] = []
+    circular.append(circular)
+    for odd in (circular, 2**63, 10**5_000, {1: 2}, Level.HIGH, math.nan):
+        assert same(own_copy(odd), json.loads(dumps(odd)))
 
 
 def test_f34_half_a_surrogate_pair_survives_as_an_escape():
