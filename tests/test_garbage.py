@@ -77,22 +77,6 @@ def test_a_collector_that_is_off_stays_off() -> None:
         gc.enable()
 
 
-def _disk_full_at_the_end(cases: int) -> None:
-    with undisturbed(cases):
-        assert not gc.isenabled()
-        raise OSError("full")
-
-
-def test_a_large_run_is_evaluated_without_the_collector() -> None:
-    with undisturbed(FREEZE_FROM - 1):
-        assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
-    with pytest.raises(OSError, match="full"):
-        _disk_full_at_the_end(FREEZE_FROM)
-    assert gc.isenabled()
-    assert gc.get_freeze_count() > 1_000
-
-
 ENDING = """
 import atexit, gc
 from pytest_memeval.garbage import end_quickly
