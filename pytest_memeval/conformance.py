@@ -124,7 +124,9 @@ class Check:
     def _stage(self, stage: str, seen: Seen) -> Finding:
         error = seen.error_of(stage)
         if error is not None:
-            return Finding(stage, "failed", f"{error.kind}: {error.message}")
+            # The offline model reads the shipped prompts alone; nobody can tell what the engine does with an answer.
+            hint = "; name a model with --llm, --model and --base-url" if error.kind == "unsupported_stage" else ""
+            return Finding(stage, "failed", f"{error.kind}: {error.message}{hint}")
         output = seen.outputs.of(stage)
         if output is None:
             why = "a stage that it builds on failed, or there is no load to fill its store"

@@ -113,6 +113,17 @@ def test_every_shipped_engine_that_needs_nothing_passes(name: str, harness: Harn
     assert failed(check(lambda: build_engine(name, "test", harness), harness)) == []
 
 
+def test_a_prompt_that_the_offline_model_does_not_know_asks_for_another_model(harness: Harness) -> None:
+    class OwnPrompt(Sound):
+        async def extract(self, conversation: Any, ctx: Any) -> Any:
+            await ctx.llm.complete([{"role": "user", "content": "List the facts."}], stage="l1_extraction")
+            raise AssertionError
+
+    finding = check(OwnPrompt, harness)["l1"]
+    assert finding.status == "failed"
+    assert finding.text.endswith("; name a model with --llm, --model and --base-url")
+
+
 # -- broken in one place each --------------------------------------------------------------------------------------
 
 

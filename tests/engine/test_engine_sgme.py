@@ -14,11 +14,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 
+from chat_server import Answer, ChatServer, Request
 from plugin_project import case
 from test_api import write
 
 from pytest_memeval import SettingsError, run
+from pytest_memeval.cli import main
 from pytest_memeval.engine.adapters.sgme import PATH, SgmeEngine
 from pytest_memeval.engine.protocol import EngineSetupError
 from pytest_memeval.llm.protocol import ChatReply, ModelUnavailable
@@ -138,6 +141,22 @@ class Said(Scripted):
             return await super().complete(messages, stage=stage, **rest)
         found = re.findall(r"user:\n([^\n]+)", messages[-1]["content"])
         return ChatReply(json.dumps([memory("identity", text) for text in found if text.strip()]))
+
+
+@needs_sgme
+def test_the_doctor_with_a_server(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("MEMEVAL_API_KEY", "k")
+    model = Said()
+
+    def answer(request: Request) -> Answer:
+        stage = "l1_conflict" if "candidate_ids" in request.prompt else "l2_scene"
+        stage = stage if "merged_content" in request.prompt else "l1_extraction"
+        return Answer(model.complete_sync([{"role": "user", "content": request.prompt}], stage=stage).text)
+
+    with ChatServer() as server:
+        server.script = answer
+        arguments = ["--llm", "openai", "--model", "m", "--base-url", server.base_url]
+        assert main(["doctor", "--engine", "sgme", *arguments]) == 0, capsys.readouterr().out
 
 
 @needs_sgme
