@@ -56,14 +56,17 @@ def add_compare_command(commands: Any) -> None:
 def _compare(arguments: argparse.Namespace) -> int:
     from pytest_memeval.compare.build import compare_reports
     from pytest_memeval.compare.conditions import judge
-    from pytest_memeval.compare.load import load_side, prompt_texts
+    from pytest_memeval.compare.load import load_cases, prompt_texts
+    from pytest_memeval.report.lines import paused_collector
 
     conditions = _conditions(arguments.fail_on)
     formats = [(path, _format_of(path)) for path in arguments.output]
-    a, b = (load_side(name, Path.cwd()) for name in (arguments.a, arguments.b))
+    (a, first), (b, second) = (load_cases(name, Path.cwd()) for name in (arguments.a, arguments.b))
     texts = prompt_texts((a, b), arguments.prompts)
-    comparison = compare_reports(a, b, labels=(arguments.a, arguments.b), prompt_texts=texts)
-    verdicts = [judge(condition, a, b, comparison) for condition in conditions]
+    with paused_collector():
+        names = (arguments.a, arguments.b)
+        comparison = compare_reports(a, b, labels=names, prompt_texts=texts, records=(first, second))
+        verdicts = [judge(condition, first, second, comparison) for condition in conditions]
     lang = arguments.lang
     _print(rendered(comparison, arguments.format, lang, verdicts, colour=wants_colour()), arguments.format)
     for path, kind in formats:

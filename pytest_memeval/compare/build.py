@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_memeval.compare.changes import case_changes, missing, newly, recovered
@@ -23,15 +23,17 @@ def compare_reports(
     *,
     labels: tuple[str, str] = ("A", "B"),
     prompt_texts: Mapping[str, str] | None = None,
+    records: tuple[Iterable[CaseResult], Iterable[CaseResult]] | None = None,
 ) -> Comparison:
     """Hold report ``b`` against report ``a`` (as :func:`~pytest_memeval.report.reader.load_report` gives them).
 
     Compared are the cases that both have with the same content, and in each metric those that both measured. What
     differs in matcher, registry, templates, judge, stage input or text metrics takes the metrics that depend on it
     out: their values are given, no difference. ``prompt_texts`` (SHA-256 → text) lets the prompts' difference be shown.
-    Raises ReportError for a damaged entry.
+    ``records`` are the cases of both, where they were read apart from the reports. Raises ReportError for a damaged
+    entry.
     """
-    pairing = pair_cases(records_of(a), records_of(b))
+    pairing = pair_cases(*((records_of(a), records_of(b)) if records is None else records))
     settings = setting_differences(a, b)
     blocked = blocked_metrics(settings, _paths(pairing))
     plain, keyed, families = metric_differences(pairing, (a, b), blocked)

@@ -65,6 +65,8 @@ def _figures(pair: CasePair) -> Iterator[tuple[str, str]]:
     yield from MAIN_FIGURES
     for section in _OPEN:
         found = [record.sections[section] for record in (pair.a, pair.b) if section in record.sections]
+        if not found:
+            continue
         names = dict.fromkeys(name for figures in found for name in figures.ratios if not name.startswith("_"))
         for name in names:
             spec = METRICS.get(f"{section}.{name.partition('@')[0]}")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from pytest_memeval.compare.differences import path_difference
 from pytest_memeval.compare.model import Comparison
@@ -14,7 +13,7 @@ from pytest_memeval.compare.settings import blocked_metrics
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.metrics.paired import PairedDifference
 from pytest_memeval.metrics.thresholds import TOLERANCE, MetricPath, ThresholdError, parse_bound, parse_path
-from pytest_memeval.report.reader import records_of
+from pytest_memeval.results import CaseResult
 
 #: Numbers of cases that a condition can be on, besides metrics.
 CASE_COUNTS: tuple[str, ...] = ("newly_errored", "newly_skipped", "vanished", "content_changed")
@@ -76,17 +75,18 @@ def parse_condition(text: str) -> Condition:
 
 
 def report_difference(
-    a: Mapping[str, Any], b: Mapping[str, Any], path: MetricPath, comparison: Comparison
+    a: Iterable[CaseResult], b: Iterable[CaseResult], path: MetricPath, comparison: Comparison
 ) -> PairedDifference | None:
-    """The difference of one metric, its filters included; ``None`` where it cannot be compared."""
+    """The difference of one metric between two runs' cases, its filters included; ``None`` where it cannot be
+    compared."""
     base = f"{path.section}.{path.name}"
     if base in blocked_metrics(comparison.settings, [base]):
         return None
-    return path_difference(pair_cases(records_of(a), records_of(b)), path)[0]
+    return path_difference(pair_cases(a, b), path)[0]
 
 
-def judge(condition: Condition, a: Mapping[str, Any], b: Mapping[str, Any], comparison: Comparison) -> Verdict:
-    """Whether the condition holds between the two reports, of which ``comparison`` was made."""
+def judge(condition: Condition, a: Iterable[CaseResult], b: Iterable[CaseResult], comparison: Comparison) -> Verdict:
+    """Whether the condition holds between the cases of two reports, of which ``comparison`` was made."""
     if condition.count is not None:
         count = len(getattr(comparison, condition.count))
         return Verdict(condition, count, condition.holds(count))

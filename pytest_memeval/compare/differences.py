@@ -12,12 +12,14 @@ from pytest_memeval.case_counts import PRODUCTS
 from pytest_memeval.compare.model import ALPHA, Direction, MetricDifference, Signal
 from pytest_memeval.compare.pairing import (
     CasePair,
+    Conditions,
     Measurement,
     Pairing,
     base_name,
+    conditions_of,
     counted,
-    measurer,
     metric_names,
+    picker,
     total,
     value_of,
 )
@@ -58,7 +60,8 @@ def metric_differences(
         ):
             names.add((section, name))
     tested: dict[str, MetricDifference] = {}
-    found = {name: _find(pairing, *name) for name in sorted(names, key=_order)}
+    measured = _Measured(pairing)
+    found = {name: measured.find(*name) for name in sorted(names, key=_order)}
     results = _compare(pairing, found)
     for (section, name), own in found.items():
         path = f"{section}.{name}"
@@ -73,27 +76,50 @@ def path_difference(pairing: Pairing, path: MetricPath) -> tuple[PairedDifferenc
     """One metric, over the cases that meet the path's filters; with how many cases both measured, and how many only
     A did."""
     chosen = pairing.filtered(path.filters) if path.filters else pairing
-    found = _find(chosen, path.section, path.name)
+    found = _Measured(chosen).find(path.section, path.name)
     key = (path.section, path.name)
     result = _compare(chosen, {key: found}).get(key) or PairedDifference(None, reason="nothing to measure")
     low, high = _clipped(result, *_bounds(path.section, path.name))
     return replace(result, low=low, high=high), len(found.pairs), found.lost
 
 
-def _find(pairing: Pairing, section: str, name: str) -> _Found:
-    found = _Found([], [], [], 0, 0)
-    read = measurer(section, name)
-    lost = sum(read(record) is not None for record in pairing.only_a)
-    gained = sum(read(record) is not None for record in pairing.only_b)
-    for pair in pairing.pairs:
-        one, two = read(pair.a), read(pair.b)
-        if one is not None and two is not None:
-            found.pairs.append(pair)
-            found.a.append(one)
-            found.b.append(two)
-        lost += one is not None and two is None
-        gained += one is None and two is not None
-    return replace(found, lost=lost, gained=gained)
+class _Measured:
+    """What the cases of a pairing measured. Metrics that count under the same conditions share the look at them."""
+
+    def __init__(self, pairing: Pairing) -> None:
+        self._pairing = pairing
+        self._counts: dict[Conditions, list[list[Mapping[str, tuple[float, float]]]]] = {}
+
+    def find(self, section: str, name: str) -> _Found:
+        pick = picker(section, name)
+        a, b, only_a, only_b = ([pick(counts) for counts in side] for side in self._sides(section, name))
+        lost = sum(one is not None for one in only_a)
+        gained = sum(one is not None for one in only_b)
+        found = _Found([], [], [], 0, 0)
+        for pair, one, two in zip(self._pairing.pairs, a, b, strict=True):
+            if one is not None and two is not None:
+                found.pairs.append(pair)
+                found.a.append(one)
+                found.b.append(two)
+            elif one is not None:
+                lost += 1
+            elif two is not None:
+                gained += 1
+        return replace(found, lost=lost, gained=gained)
+
+    def _sides(self, section: str, name: str) -> list[list[Mapping[str, tuple[float, float]]]]:
+        """The counts of A's and B's cases in the pairs, and of those that only A and only B has."""
+        conditions = conditions_of(section, name)
+        known = self._counts.get(conditions)
+        if known is None:
+            pairing, counts = self._pairing, conditions.counts
+            known = self._counts[conditions] = [
+                [counts(pair.a) for pair in pairing.pairs],
+                [counts(pair.b) for pair in pairing.pairs],
+                list(map(counts, pairing.only_a)),
+                list(map(counts, pairing.only_b)),
+            ]
+        return known
 
 
 def _compare(pairing: Pairing, found: Mapping[tuple[str, str], _Found]) -> dict[tuple[str, str], PairedDifference]:
@@ -104,6 +130,9 @@ def _compare(pairing: Pairing, found: Mapping[tuple[str, str], _Found]) -> dict[
     def statistic(own: _Found, side: Sequence[Measurement]) -> Statistic:
         ratios = []
         for at in range(len(side[0])):
+            if len(side) == len(position):  # measured in all of them, in their order
+                ratios.append(Ratio([one[at][0] for one in side], [one[at][1] for one in side]))
+                continue
             numerators, denominators = [0.0] * len(position), [0.0] * len(position)
             for pair, measurement in zip(own.pairs, side, strict=True):
                 numerators[position[pair.name]], denominators[position[pair.name]] = measurement[at]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -98,33 +98,65 @@ def measurer(section: str, flat: str) -> Callable[[CaseResult], Measurement | No
     """What gives a metric's counts in a case, ``None`` where it was not measured there: its stage not scored, no such
     figure, not a finite number. A dimension or action that does not occur in a measured case has nothing to count:
     (0, 0)."""
-    base = base_name(flat)
-    stages = metric_stages(section, base)
-    built_on = BUILT_ON.get(f"{section}.{base}", ())
-    product = PRODUCTS.get(f"{section}.{flat}")
-    names = product[:2] if product is not None else (flat,)
-    spec = METRICS.get(f"{section}.{base}")
-    absent = (0.0, 0.0) if spec is not None and spec.keys is not None else None
+    conditions, pick = conditions_of(section, flat), picker(section, flat)
 
     def read(record: CaseResult) -> Measurement | None:
-        figures = record.sections.get(section)
+        return pick(conditions.counts(record))
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """When a metric counts as measured in a case: many metrics of a section have the same."""
+
+    section: str
+    stages: tuple[str, ...]
+    #: The metric itself where it builds on other stages, else empty.
+    built_on: str
+
+    def counts(self, record: CaseResult) -> Mapping[str, tuple[float, float]]:
+        """The section's (numerator, denominator) by name; none where it was not measured."""
+        figures = record.sections.get(self.section)
         if figures is None:
-            return None
-        for stage in stages:
+            return _NOTHING
+        for stage in self.stages:
             if record.stages.get(stage, "scored") != "scored":
-                return None
-        if built_on and is_cut_off(record, section, base):
+                return _NOTHING
+        if self.built_on and is_cut_off(record, self.section, self.built_on):
+            return _NOTHING
+        return figures.ratios
+
+
+_NOTHING: Mapping[str, tuple[float, float]] = {}
+
+
+def conditions_of(section: str, flat: str) -> Conditions:
+    base = base_name(flat)
+    return Conditions(section, metric_stages(section, base), base if f"{section}.{base}" in BUILT_ON else "")
+
+
+@lru_cache(maxsize=4_096)
+def picker(section: str, flat: str) -> Callable[[Mapping[str, tuple[float, float]]], Measurement | None]:
+    """What takes a metric's counts out of :meth:`Conditions.counts`."""
+    product = PRODUCTS.get(f"{section}.{flat}")
+    names = product[:2] if product is not None else (flat,)
+    spec = METRICS.get(f"{section}.{base_name(flat)}")
+    absent = (0.0, 0.0) if spec is not None and spec.keys is not None else None
+
+    def pick(counts: Mapping[str, tuple[float, float]]) -> Measurement | None:
+        if counts is _NOTHING:
             return None
         found = []
         for name in names:
-            pair = figures.ratios.get(name, absent)
+            pair = counts.get(name, absent)
             # Not true of NaN either.
             if pair is None or not (-LARGEST <= pair[0] <= LARGEST and 0 <= pair[1] <= LARGEST):
                 return None
             found.append(pair)
         return tuple(found)
 
-    return read
+    return pick
 
 
 def counted(record: CaseResult, section: str, name: str) -> float | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.report.build import SCHEMA_VERSION
 from pytest_memeval.report.entries import HOISTED, KEPT
+from pytest_memeval.report.lines import read_by_lines
 from pytest_memeval.report.shapes import damage, kind_of
 from pytest_memeval.results import CallRecord, CaseError, CaseResult, RunInfo, SetInfo
 
@@ -28,6 +29,13 @@ DAMAGES = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 
 class ReportError(Exception):
     """A report that cannot be used; the text is one sentence that says why."""
+
+
+class LoadedCases(NamedTuple):
+    """A report whose ``per_case`` is empty, and the cases that were in it."""
+
+    report: dict[str, Any]
+    records: list[CaseResult]
 
 
 @contextmanager
@@ -60,6 +68,31 @@ def load_report(path: Path | str) -> dict[str, Any]:
     that is no report raises ReportError.
     """
     file = find_report(Path(path))
+    found = read_by_lines(file, list)
+    return check_report(_whole(file) if found is None else found, str(file))
+
+
+def load_records(path: Path | str, without: Callable[[dict[str, Any]], dict[str, Any]]) -> LoadedCases:
+    """The report at ``path``, its ``per_case`` empty, and its cases without what ``without`` takes out of each entry.
+
+    Only one case's entry is in memory at a time: a report of 10,000 cases is 150 MB of text, and ten times that as
+    dicts. Raises ReportError as :func:`load_report` and :func:`records_of` do.
+    """
+    file = find_report(Path(path))
+
+    def records(entries: Iterable[Any]) -> list[CaseResult]:
+        return [case_result_from_entry(without(entry)) for entry in entries]
+
+    found = read_by_lines(file, records)
+    if found is None:
+        whole = check_report(_whole(file), str(file))
+        return LoadedCases({**whole, "per_case": []}, records(whole["per_case"]))
+    own: list[CaseResult] = found["per_case"]
+    return LoadedCases(check_report({**found, "per_case": []}, str(file)), own)
+
+
+def _whole(file: Path) -> Any:
+    """The JSON of a file, whatever its lay-out. Raises ReportError."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -67,11 +100,10 @@ def load_report(path: Path | str) -> dict[str, Any]:
     except OSError as error:
         raise ReportError(f"{file} cannot be read: {error.strerror or error}.") from error
     try:
-        report = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         where = f" (line {error.lineno}: {error.msg})" if isinstance(error, json.JSONDecodeError) else ""
         raise ReportError(f"{file} is not valid JSON{where}; was its run cut short?") from error
-    return check_report(report, str(file))
 
 
 def check_report(report: Any, name: str = "report") -> dict[str, Any]:

@@ -8,10 +8,11 @@ from compare_samples import changed, counts_case, report_of
 from pytest_memeval.compare.build import compare_reports
 from pytest_memeval.compare.conditions import Verdict, judge, parse_condition
 from pytest_memeval.metrics.thresholds import ThresholdError
+from pytest_memeval.report.reader import records_of
 
 
 def verdict(text: str, a: dict[str, Any], b: dict[str, Any]) -> Verdict:
-    return judge(parse_condition(text), a, b, compare_reports(a, b))
+    return judge(parse_condition(text), records_of(a), records_of(b), compare_reports(a, b))
 
 
 BEFORE = report_of(
