@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from pytest_memeval.cases.models import (
     EvalCase,
@@ -17,7 +17,7 @@ from pytest_memeval.cases.models import (
     SearchGroundTruth,
     SearchQuery,
 )
-from pytest_memeval.llm.protocol import ChatModel, ChatReply, ModelUnavailable
+from pytest_memeval.llm.protocol import CallOptions, ChatModel, ChatReply, ModelUnavailable
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.outputs import Outputs
 from pytest_memeval.values import Memory, Message
@@ -145,24 +145,8 @@ class FailingModel(SyncCompletion):
         self.name = inner.name
         self.asked: dict[str, None] = {}
 
-    async def complete(
-        self,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        stage: str,
-        response_format: Mapping[str, Any] | None = None,
-        temperature: float = 0.0,
-        max_tokens: int | None = None,
-        trial: int = 0,
-    ) -> ChatReply:
-        self.asked[stage] = None
-        if stage == self._stage:
+    async def complete(self, messages: Sequence[Mapping[str, str]], **asked: Unpack[CallOptions]) -> ChatReply:
+        self.asked[asked["stage"]] = None
+        if asked["stage"] == self._stage:
             raise ModelUnavailable("the doctor's model is never there")
-        return await self._inner.complete(
-            messages,
-            stage=stage,
-            response_format=response_format,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            trial=trial,
-        )
+        return await self._inner.complete(messages, **asked)

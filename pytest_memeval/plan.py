@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.llm.protocol import ChatModel, ChatReply, NotRecorded, Usage
+from pytest_memeval.llm.protocol import CallOptions, ChatModel, ChatReply, NotRecorded, Usage
 from pytest_memeval.llm.rate import estimate_tokens
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.stages import CHAIN
@@ -108,7 +108,7 @@ class PlanningChatModel(SyncCompletion):
 
         inner = self._inner
         forecast = self.stages.setdefault(stage, StageForecast())
-        asked: dict[str, Any] = {
+        asked: CallOptions = {
             "stage": stage,
             "response_format": response_format,
             "temperature": temperature,

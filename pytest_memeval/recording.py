@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_memeval.failures import without_addresses
-from pytest_memeval.llm.protocol import ChatModel, ChatModelError, ChatReply
+from pytest_memeval.llm.protocol import CallOptions, ChatModel, ChatModelError, ChatReply
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.results import CallRecord
@@ -37,7 +37,7 @@ class StageChatModel(SyncCompletion):
         self._versions = versions
         self._prefix = prefix
         self._lock = threading.Lock()
-        self._last: dict[str, Any] | None = None
+        self._last: tuple[Sequence[Mapping[str, str]], CallOptions] | None = None
         self.calls = calls
 
     @property
@@ -59,7 +59,14 @@ class StageChatModel(SyncCompletion):
         max_tokens: int | None = None,
         trial: int = 0,
     ) -> ChatReply:
-        trial = trial or self._trial
+        # All of it, also what the caller left out: a model of a user's own need not know the defaults.
+        asked: CallOptions = {
+            "stage": stage,
+            "response_format": response_format,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "trial": trial or self._trial,
+        }
         started = time.perf_counter()
         # The place in the list is taken before the call, so that overlapping calls keep the order of their start.
         with self._lock:
@@ -72,23 +79,9 @@ class StageChatModel(SyncCompletion):
                 request=tuple(dict(message) for message in messages),
             )
             self.calls.append(record)
-            self._last = {
-                "messages": messages,
-                "stage": stage,
-                "response_format": response_format,
-                "temperature": temperature,
-                "max_tokens": max_tokens,
-                "trial": trial,
-            }
+            self._last = (messages, asked)
         try:
-            reply = await self._inner.complete(
-                messages,
-                stage=stage,
-                response_format=response_format,
-                temperature=temperature,
-                max_tokens=max_tokens,
-                trial=trial,
-            )
+            reply = await self._inner.complete(messages, **asked)
         except BaseException as error:
             self.calls[place] = _failed(record, error, time.perf_counter() - started)
             raise
@@ -109,7 +102,8 @@ class StageChatModel(SyncCompletion):
         """Let the answer to the last request be asked anew by later runs: it was recorded, but cannot be used."""
         forget = getattr(self._inner, "forget", None)
         if forget is not None and self._last is not None:
-            await forget(**self._last)
+            messages, asked = self._last
+            await forget(messages, **asked)
 
 
 def _failed(record: CallRecord, error: BaseException, seconds: float) -> CallRecord:

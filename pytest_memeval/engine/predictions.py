@@ -13,11 +13,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
 from pytest_memeval.engine.protocol import StageContext, StageError
-from pytest_memeval.llm.protocol import ChatModelError, ChatReply
+from pytest_memeval.llm.protocol import CallOptions, ChatModelError, ChatReply
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.outputs import OUTPUT_KEYS, OutputError, Outputs
 from pytest_memeval.results import CallRecord, CaseResult
@@ -207,16 +207,7 @@ class NoModel(SyncCompletion):
         #: Where a report looks for the server that was asked.
         self.endpoint = RECORDED_OUTPUTS if name else None
 
-    async def complete(
-        self,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        stage: str,
-        response_format: Mapping[str, Any] | None = None,
-        temperature: float = 0.0,
-        max_tokens: int | None = None,
-        trial: int = 0,
-    ) -> ChatReply:
+    async def complete(self, messages: Sequence[Mapping[str, str]], **asked: Unpack[CallOptions]) -> ChatReply:
         raise ChatModelError("no model is asked while recorded outputs are scored")
 
 

@@ -10,14 +10,22 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.llm.batch import BatchRequests
 from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.cache_entry import CacheEntry, ChatRequest
 from pytest_memeval.llm.cache_file import CacheError, CacheWarning
-from pytest_memeval.llm.protocol import ChatModel, ChatModelError, ChatReply, ModelPending, NotRecorded, Usage
+from pytest_memeval.llm.protocol import (
+    CallOptions,
+    ChatModel,
+    ChatModelError,
+    ChatReply,
+    ModelPending,
+    NotRecorded,
+    Usage,
+)
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.llm.wire import Accepted
 
@@ -121,24 +129,8 @@ class CachedChatModel(SyncCompletion):
             stage,
         )
 
-    async def complete(
-        self,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        stage: str,
-        response_format: Mapping[str, Any] | None = None,
-        temperature: float = 0.0,
-        max_tokens: int | None = None,
-        trial: int = 0,
-    ) -> ChatReply:
-        request = self.request(
-            messages,
-            stage=stage,
-            response_format=response_format,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            trial=trial,
-        )
+    async def complete(self, messages: Sequence[Mapping[str, str]], **asked: Unpack[CallOptions]) -> ChatReply:
+        request = self.request(messages, **asked)
         if self.mode == "off":
             return await self._ask(request)
         key = request.key
@@ -149,8 +141,8 @@ class CachedChatModel(SyncCompletion):
         if self.mode == "replay":
             missing = "" if self.cache.path.exists() else f" (there is no file {self.cache.path})"
             raise NotRecorded(
-                f"stage {stage}: the cache holds no answer of {self.model or self.name} on {self.endpoint} to this"
-                f" request{_trial(trial)}{missing}; {REPLAY_WAYS_ON}"
+                f"stage {request.stage}: the cache holds no answer of {self.model or self.name} on {self.endpoint}"
+                f" to this request{_trial(request.trial)}{missing}; {REPLAY_WAYS_ON}"
             )
         if self.mode == "batch":
             assert self.requests is not None
@@ -158,30 +150,14 @@ class CachedChatModel(SyncCompletion):
             await asyncio.to_thread(
                 self.requests.add, request, self.cache, accepted=accepted if isinstance(accepted, Accepted) else None
             )
-            raise ModelPending(f"stage {stage}: waits for its answer; the request is in {self.requests.path}")
+            raise ModelPending(f"stage {request.stage}: waits for its answer; the request is in {self.requests.path}")
         return await self._ask_once(key, request)
 
-    async def forget(
-        self,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        stage: str,
-        response_format: Mapping[str, Any] | None = None,
-        temperature: float = 0.0,
-        max_tokens: int | None = None,
-        trial: int = 0,
-    ) -> None:
+    async def forget(self, messages: Sequence[Mapping[str, str]], **asked: Unpack[CallOptions]) -> None:
         """Remove a recorded answer that turned out to be unusable. Replay, which writes nothing, keeps it."""
         if self.mode in ("off", "replay"):
             return
-        request = self.request(
-            messages,
-            stage=stage,
-            response_format=response_format,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            trial=trial,
-        )
+        request = self.request(messages, **asked)
         try:
             await asyncio.to_thread(self.cache.remove, request.key)
         except CacheError as error:

@@ -15,7 +15,8 @@ from pytest_memeval.llm.redaction import redact_known
 from pytest_memeval.llm.retry import CircuitBreaker, RetryPolicy
 from pytest_memeval.llm.settings import ModelSettings
 from pytest_memeval.llm.sync import SyncCompletion
-from pytest_memeval.llm.wire import Accepted, JunkBody, chat_body, read_completion, read_usage
+from pytest_memeval.llm.vectors import read_vectors
+from pytest_memeval.llm.wire import Accepted, chat_body, read_completion, read_usage
 
 
 class _Client:
@@ -187,7 +188,7 @@ class OpenAIEmbedder(_Client):
 
         def read(data: Any, attempts: Attempts) -> list[list[float]]:
             nonlocal sent, tokens
-            vectors = _read_vectors(data, len(part))
+            vectors = read_vectors(data, len(part))
             sent, tokens = attempts.sent, read_usage(data)
             return vectors
 
@@ -205,21 +206,3 @@ class OpenAIEmbedder(_Client):
             known = tokens.input_tokens
             if sent:
                 self._ledger.add(EmbeddingUsage(sent, len(part), known or 0, sent - (known is not None)))
-
-
-def _read_vectors(data: Any, count: int) -> list[list[float]]:
-    """The vectors of an embeddings answer in the order of the texts. Raises :class:`JunkBody`."""
-    rows = data.get("data") if isinstance(data, Mapping) else None
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        raise JunkBody("the answer is no list of embeddings")
-    if len(rows) != count:
-        raise JunkBody(f"the answer has {len(rows)} embeddings for {count} texts")
-    by_index = {row["index"]: row for row in rows if isinstance(row.get("index"), int)}
-    ordered = [by_index[place] for place in range(count)] if set(by_index) == set(range(count)) else rows
-    vectors = []
-    for row in ordered:
-        vector = row.get("embedding")
-        if not isinstance(vector, list) or not vector or not all(isinstance(value, int | float) for value in vector):
-            raise JunkBody("an embedding is no list of numbers")
-        vectors.append([float(value) for value in vector])
-    return vectors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Required, TypedDict, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,16 @@ class ChatReply:
     latency: float = 0.0
     cached: bool = False
     attempts: int = 1
+
+
+class CallOptions(TypedDict, total=False):
+    """What a call says besides its messages, for wrappers that pass it on; see :class:`ChatModel`."""
+
+    stage: Required[str]
+    response_format: Mapping[str, Any] | None
+    temperature: float
+    max_tokens: int | None
+    trial: int
 
 
 @runtime_checkable

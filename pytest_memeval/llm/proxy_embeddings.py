@@ -17,6 +17,7 @@ from pytest_memeval.llm.proxy_calls import RECORD_IT, Asked, decoded
 from pytest_memeval.llm.proxy_upstream import error_text, returned_headers
 from pytest_memeval.llm.rate import estimate_tokens
 from pytest_memeval.llm.redaction import redact
+from pytest_memeval.llm.vectors import read_vectors
 from pytest_memeval.llm.wire import JunkBody, read_usage
 
 if TYPE_CHECKING:
@@ -51,10 +52,8 @@ async def embed_texts(proxy: Proxy, body: dict[str, Any], asked: Asked) -> HttpR
                 )
             data = decoded((await response.aread()).decode("utf-8", "replace"))
             await response.aclose()
-            from pytest_memeval.llm.openai_client import _read_vectors
-
             try:
-                new = dict(zip(missing, _read_vectors(data, len(missing)), strict=True))
+                new = dict(zip(missing, read_vectors(data, len(missing)), strict=True))
             except JunkBody as junk:
                 return proxy.refused(asked, None, 502, "junk", str(junk), attempts=1)
             usage, seconds = read_usage(data), time.perf_counter() - began

@@ -6,9 +6,9 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
-from pytest_memeval.llm.protocol import ChatReply
+from pytest_memeval.llm.protocol import CallOptions, ChatReply
 
 T = TypeVar("T")
 
@@ -45,36 +45,9 @@ def run_sync(coroutine: Coroutine[Any, Any, T], *, timeout: float | None = None)
 class SyncCompletion:
     """Adds ``complete_sync`` to a class with an async ``complete``."""
 
-    async def complete(
-        self,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        stage: str,
-        response_format: Mapping[str, Any] | None = None,
-        temperature: float = 0.0,
-        max_tokens: int | None = None,
-        trial: int = 0,
-    ) -> ChatReply:
+    async def complete(self, messages: Sequence[Mapping[str, str]], **asked: Unpack[CallOptions]) -> ChatReply:
         raise NotImplementedError
 
-    def complete_sync(
-        self,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        stage: str,
-        response_format: Mapping[str, Any] | None = None,
-        temperature: float = 0.0,
-        max_tokens: int | None = None,
-        trial: int = 0,
-    ) -> ChatReply:
+    def complete_sync(self, messages: Sequence[Mapping[str, str]], **asked: Unpack[CallOptions]) -> ChatReply:
         """:meth:`complete` for synchronous code; blocks the calling thread."""
-        return run_sync(
-            self.complete(
-                messages,
-                stage=stage,
-                response_format=response_format,
-                temperature=temperature,
-                max_tokens=max_tokens,
-                trial=trial,
-            )
-        )
+        return run_sync(self.complete(messages, **asked))

@@ -1,4 +1,4 @@
-"""One recorded embedding: a row of the cache, a line of its export."""
+"""Embeddings: what a server answers, a row of the cache, a line of its export."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_memeval.llm.cache_entry import canonical_json
 from pytest_memeval.llm.redaction import redact
+from pytest_memeval.llm.wire import JunkBody
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -68,8 +69,34 @@ class VectorEntry:
 
 def is_vector(value: Any) -> bool:
     """Whether a JSON value is a vector: a list of finite numbers, at least one."""
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in value)
-    )
+    return isinstance(value, list) and bool(value) and all(_is_finite(number) for number in value)
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # JSON's integers have no end, a float has
+        return False
+
+
+def read_vectors(data: Any, count: int) -> list[list[float]]:
+    """The vectors of an embeddings answer to ``count`` texts, in the order of the texts.
+
+    Raises :class:`JunkBody` for anything else: another number of vectors, or one that is no list of finite numbers.
+    """
+    rows = data.get("data") if isinstance(data, Mapping) else None
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise JunkBody("the answer is no list of embeddings")
+    if len(rows) != count:
+        raise JunkBody(f"the answer has {len(rows)} embeddings for {count} texts")
+    by_index = {row["index"]: row for row in rows if isinstance(row.get("index"), int)}
+    ordered = [by_index[place] for place in range(count)] if set(by_index) == set(range(count)) else rows
+    vectors = []
+    for row in ordered:
+        vector = row.get("embedding")
+        if not is_vector(vector):
+            raise JunkBody("an embedding is no list of finite numbers")
+        vectors.append([float(value) for value in vector])
+    return vectors

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Unpack
 
-from pytest_memeval.llm.protocol import ChatModel, ChatReply
+from pytest_memeval.llm.protocol import CallOptions, ChatModel, ChatReply
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.recording import StageChatModel, model_name
 from pytest_memeval.results import CallRecord
@@ -46,31 +46,13 @@ class CaseChatModel(SyncCompletion):
     def endpoint(self) -> str | None:
         return getattr(self.inner, "endpoint", None)
 
-    async def complete(
-        self,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        stage: str,
-        response_format: Mapping[str, Any] | None = None,
-        temperature: float = 0.0,
-        max_tokens: int | None = None,
-        trial: int = 0,
-    ) -> ChatReply:
+    async def complete(self, messages: Sequence[Mapping[str, str]], **asked: Unpack[CallOptions]) -> ChatReply:
         case = _CASE.get()
-        asked: ChatModel = self.inner
-        if case is not None:
-            # An object a call: several evaluators may ask for the same case at once.
-            asked = StageChatModel(self.inner, self.versions, *case)
-        return await asked.complete(
-            messages,
-            stage=stage,
-            response_format=response_format,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            trial=trial,
-        )
+        # An object a call: several evaluators may ask for the same case at once.
+        model = self.inner if case is None else StageChatModel(self.inner, self.versions, *case)
+        return await model.complete(messages, **asked)
 
-    async def forget(self, messages: Sequence[Mapping[str, str]], **asked: Any) -> None:
+    async def forget(self, messages: Sequence[Mapping[str, str]], **asked: Unpack[CallOptions]) -> None:
         """Have an answer that could not be used asked anew by later runs."""
         forget = getattr(self.inner, "forget", None)
         if forget is not None:

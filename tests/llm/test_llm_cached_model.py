@@ -332,7 +332,8 @@ def test_embeddings_are_cached_text_by_text(rig: Rig, tmp_path: Path) -> None:
 
 def test_a_bad_embeddings_answer_is_an_error(rig: Rig) -> None:
     embedder = OpenAIEmbedder(rig.settings, policy=QUICK)
-    for body in (b'{"data": []}', b'{"data": [{"embedding": "x"}]}', b'{"data": [{"embedding": []}]}', b"[]", b"{}"):
+    vectors = (b'"x"', b"[]", b"[1, NaN]", b"[Infinity]", b"[true]", b'["1"]', b"[1" + b"0" * 400 + b"]")
+    for body in (b'{"data": []}', b"[]", b"{}", *(b'{"data": [{"embedding": %b}]}' % vector for vector in vectors)):
         rig.server.then(*[fake.junk(body)] * 2)
         with pytest.raises(ModelUnavailable):
             asyncio.run(embedder.embed(["a"]))

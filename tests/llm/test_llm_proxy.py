@@ -379,6 +379,27 @@ def test_embeddings_are_kept_text_by_text(run_proxy: Any, chat_server: ChatServe
     assert len(embeddings.create(model="e", input="five").data) == 1
 
 
+@pytest.mark.parametrize("vector", [b"[1, NaN]", b"[1e999]", b"[false]", b'"x"'])
+def test_an_upstreams_bad_vectors_are_told_and_not_kept(run_proxy: Any, chat_server: ChatServer, vector: bytes) -> None:
+    embeddings = client(run_proxy()).embeddings
+    chat_server.then(fake.junk(b'{"data": [{"index": 0, "embedding": %b}]}' % vector))
+    with pytest.raises(openai.APIStatusError, match="no list of finite numbers") as caught:
+        embeddings.create(model="e", input="one")
+    assert caught.value.status_code == 502
+    assert len(embeddings.create(model="e", input="one").data[0].embedding) == chat_server.dimension
+    assert chat_server.count == 2
+
+
+def test_an_upstream_that_changes_its_dimension_is_told(run_proxy: Any, chat_server: ChatServer) -> None:
+    embeddings = client(run_proxy()).embeddings
+    embeddings.create(model="e", input="one")
+    chat_server.dimension += 1
+    with pytest.raises(openai.APIStatusError, match="dimensions, where one model has one"):
+        embeddings.create(model="e", input="two")
+    chat_server.dimension -= 1
+    assert len(embeddings.create(model="e", input="two").data[0].embedding) == chat_server.dimension
+
+
 def test_models_are_the_upstreams_or_the_recorded_ones(run_proxy: Any, chat_server: ChatServer) -> None:
     ask(run_proxy())
     models = list(client(run_proxy("replay")).models.list())
