@@ -24,6 +24,9 @@ def add_judge_commands(commands: Any) -> None:
     check.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="questions: a LoCoMo or LongMemEval file, or JSON Lines"
     )
+    check.add_argument(
+        "--sheet", type=Path, metavar="CSV", help="write the answers of the run FILE there, for people to label"
+    )
     check.add_argument("--human", type=Path, metavar="CSV", help="answers with people's labels, to agree with")
     check.add_argument(
         "--controls", type=int, default=100, metavar="N", help="right and wrong answers each (default: 100)"
@@ -49,6 +52,8 @@ def _check(arguments: argparse.Namespace) -> int:
     from pytest_memeval.judge.questions import read_questions
     from pytest_memeval.options import SettingsError
 
+    if arguments.sheet is not None:
+        return _write_sheet(arguments)
     if not arguments.files and arguments.human is None:
         raise SettingsError("memeval judge-check: name a file of questions, or labels with --human")
     for name in ("controls", "concurrency"):
@@ -75,6 +80,20 @@ def _check(arguments: argparse.Namespace) -> int:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0 if good else 1
+
+
+def _write_sheet(arguments: argparse.Namespace) -> int:
+    from pytest_memeval.cli_judge_sheet import write_sheet
+    from pytest_memeval.options import SettingsError
+
+    if len(arguments.files) != 1 or arguments.human is not None:
+        raise SettingsError("memeval judge-check --sheet CSV RUN: name one run, and no labels")
+    count = write_sheet(arguments.files[0], arguments.sheet)
+    say(
+        f"{count} answers in {arguments.sheet}: fill in its column human, then"
+        f" memeval judge-check --human {arguments.sheet}"
+    )
+    return 0
 
 
 def _judge(arguments: argparse.Namespace) -> NamedJudge:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from chat_server import ChatServer
 from judge_rig import fair_judge
 
 from pytest_memeval.cli import main
+from pytest_memeval.judge.human import read_labels
 from pytest_memeval.judge.questions import read_questions
 
 KEY = "sk-check-0123456789abcdef"
@@ -96,6 +100,49 @@ def test_agreement_with_people(server: ChatServer, project: Path, capsys: pytest
     table(project / "own.csv", "question_id,question,truth,prediction,human,judge", rows)
     assert main(["judge-check", "--human", "own.csv"]) == 0
     assert "kappa 0.500 [" in capsys.readouterr().out
+
+
+def test_a_run_s_answers_become_a_sheet_to_label(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a real run's report to kappa, with answers that a spreadsheet would calculate."""
+    text = """
+    kind: qa
+    cases:
+      - case_id: talk
+        conversation: |
+          [msg#1] 2026-01-01T10:00:00Z user: =1+2 is what the sheet says of the total.
+          [msg#2] 2026-01-01T10:01:00Z user: I moved to "Oslo, Norway" in May.
+        questions:
+          - {id: total, question: "What does the sheet say of the total?", answer: "=1+2"}
+          - {id: where, question: Where did I move in May?, answer: Oslo}
+          - {id: pet, question: What is the parrot called?, type: adversarial}
+    """
+    (project / "talk.memeval.yaml").write_text(textwrap.dedent(text), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "talk.memeval.yaml"]
+    subprocess.run([*command, "--memeval-output", "out"], cwd=project, check=True, capture_output=True)
+    assert main(["judge-check", "--sheet", "sheet.csv", "out"]) == 0
+    assert "3 answers in sheet.csv" in capsys.readouterr().out
+    with (project / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["question_id"] for row in rows] == ["pet", "total", "where"]
+    assert rows[1]["prediction"].startswith("'=1+2")
+    # Labels are never written over.
+    assert main(["judge-check", "--sheet", "sheet.csv", "out"]) != 0
+    assert "sheet.csv exists" in capsys.readouterr().err
+    assert main(["judge-check", "--sheet", "other.csv"]) != 0
+    assert main(["judge-check", "--sheet", "other.csv", "nowhere"]) != 0
+    for row, human, judge in zip(rows, ("", "yes", "no"), ("1", "1", "0.2"), strict=True):
+        row.update(human=human, judge=judge)
+    with (project / "sheet.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    labels = read_labels(project / "sheet.csv")
+    assert labels.blank == 1
+    assert labels.rows[0].prediction.startswith("=1+2")
+    assert main(["judge-check", "--human", "sheet.csv"]) == 0
+    assert "2 answers with people's labels, 1 rows without a label" in capsys.readouterr().out
 
 
 def test_settings_come_from_the_projects_ini(server: ChatServer, project: Path) -> None:

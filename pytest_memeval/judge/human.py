@@ -65,7 +65,7 @@ def read_labels(path: Path) -> Labels:
             if given.get(""):
                 problems.append(Problem(path, line, 0, "more values than the header has columns (a comma not quoted?)"))
                 continue
-            row = {name: (given.get(column) or "").strip() for name, column in names.items()}
+            row = {name: _plain((given.get(column) or "").strip()) for name, column in names.items()}
             if not any(row.values()):
                 continue
             if not row["human"]:
@@ -82,6 +82,11 @@ def read_labels(path: Path) -> Labels:
     if problems:
         raise DocumentError(problems)
     return Labels(tuple(rows), blank)
+
+
+def _plain(cell: str) -> str:
+    """A cell without the apostrophe that keeps spreadsheets from taking it for a formula."""
+    return cell[1:] if cell.startswith("'") and cell[1:].lstrip().startswith(("=", "+", "-", "@")) else cell
 
 
 def _columns(path: Path, header: Sequence[str]) -> dict[str, str]:

@@ -49,7 +49,7 @@ def csv_chunks(report: Mapping[str, Any]) -> Iterator[str]:
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow([*LEADING, *(f"{section}.{name}" for section, name in figures), *TRAILING])
     for entry in entries:
-        writer.writerow([_cell(value) for value in _row(entry, figures)])
+        writer.writerow([safe_cell(value) for value in _row(entry, figures)])
         if buffer.tell() > 65_536:
             yield buffer.getvalue()
             buffer.seek(0)
@@ -91,7 +91,8 @@ def _row(entry: Mapping[str, Any], figures: list[tuple[str, str]]) -> Iterator[A
     yield entry["duration_seconds"]
 
 
-def _cell(value: Any) -> Any:
+def safe_cell(value: Any) -> Any:
+    """The value as a cell. A text that a spreadsheet would run as a formula gets a leading apostrophe."""
     if value is None:
         return ""
     if type(value) is float:
