@@ -118,6 +118,79 @@ def test_a_case_opens_by_keyboard_and_by_link(opened: Any, page: str, report: di
     assert "<dimensions>" in call.text
 
 
+def test_a_case_shows_what_each_stage_gave(opened: Any, page: str, report: dict[str, Any]) -> None:
+    entry = next(one for one in report["per_case"] if one["case_id"] == "eval-026")
+    browser = opened(page, "#case=eval-026")
+    view = browser.find_element("css selector", ".memeval-view")
+    browser.execute_script("arguments[0].querySelectorAll('details').forEach((one) => { one.open = true; })", view)
+    time.sleep(0.3)
+
+    def table(title: str) -> list[list[str]]:
+        found: list[list[str]] = browser.execute_script(
+            """const [view, title] = arguments;
+            let place = [...view.querySelectorAll("h3")].find((one) => one.textContent === title).nextElementSibling;
+            while (!place.matches("div.scroll")) place = place.nextElementSibling;
+            return [...place.querySelector("tbody").rows]
+              .map((row) => [...row.cells].map((cell) => cell.textContent));""",
+            view,
+            title,
+        )
+        return found
+
+    pairs = table("Memories: expected and extracted")
+    assert [row[2] for row in pairs[: len(entry["matched_memories"])]] == [
+        f"{pair['similarity']:.3f}" for pair in entry["matched_memories"]
+    ]
+    assert len(pairs) == sum(len(entry[name]) for name in ("matched_memories", "unmatched_gt", "unmatched_pred"))
+    chips = {chip.text for chip in view.find_elements("css selector", ".memories .chip")}
+    assert {"✓ projects", "+ identity extra"} <= chips
+    decisions = table("Conflict decisions")
+    for row, action in zip(decisions, entry["l15"]["details"]["actions"], strict=True):
+        assert row[1] == f"{action['expected']} {', '.join(action['expected_targets'])}"
+        assert row[2] == f"{action['decided']} {', '.join(action['targets'])}"
+        assert row[3] == ("✓" if action["decision_right"] else "✕")
+    scenes, judged = table("Scenes"), entry["l2"]["details"]["scenes"]
+    assert [row[0] for row in scenes if row[0] != "expected and not made"] == [
+        one["title"] for one in entry["outputs"]["l2"]
+    ]
+    assert [row[1] for row in scenes if row[0] == "expected and not made"] == judged["labels_missed"]
+    units = entry["l2"]["details"]["sections"]["units"]
+    assert [row[2:] for row in table("Sections")] == [[unit["expected"], ", ".join(unit["placed"])] for unit in units]
+    later, injected = view.find_elements("css selector", ".beside > div")
+    assert entry["input"]["subsequent_conversation"][0]["content"] in later.text
+    for block in entry["outputs"]["inject"]["pipeline"]:
+        assert block["title"].split(" ", 1)[-1] in injected.text
+    ways = table("The way of each labelled memory")
+    assert [row[0] for row in ways] == [f"#{row['memory']}" for row in entry["funnel"]]
+    assert [row.count("✓") for row in ways] == [len(row["kept"]) for row in entry["funnel"]]
+    calls = browser.execute_script(
+        """const title = [...arguments[0].querySelectorAll("h3")].find((one) => one.textContent === "Model calls");
+        const found = []; let place = title.nextElementSibling;
+        while (place && place.matches("details") && place.querySelector("pre")) {
+          found.push([place.firstChild.textContent, place.textContent]); place = place.nextElementSibling; }
+        return found;""",
+        view,
+    )
+    assert len(calls) >= len(entry["calls"])
+    for (said, whole), call in zip(calls, entry["calls"], strict=False):
+        for part in (call["stage"], call["version"], "tokens in / out", "latency", "from the cache"):
+            assert part in said
+        assert "prompt (" in whole
+        assert "answer" in whole
+
+
+def test_an_error_is_shown_with_stage_and_cause(opened: Any, report: dict[str, Any]) -> None:
+    broken = copy.deepcopy(report)
+    entry = broken["per_case"][0]
+    entry["errors"] = [{"stage": "l15", "kind": "unusable_answer", "message": "the answer is no JSON"}]
+    entry["missed_expectations"] = ["l1.memory_recall is 0, expected >= 1"]
+    browser = opened(html_page(broken))
+    browser.find_element("css selector", "tr.row button").click()
+    shown = [one.text for one in browser.find_elements("css selector", ".memeval-view .error")]
+    assert shown[0] == "[l15] unusable_answer: the answer is no JSON"
+    assert shown[1].endswith("l1.memory_recall is 0, expected >= 1")
+
+
 def test_hostile_texts_are_texts(opened: Any, report: dict[str, Any]) -> None:
     hostile = copy.deepcopy(report)
     entry = next(one for one in hostile["per_case"] if one["input"] and one["outputs"]["l1"])

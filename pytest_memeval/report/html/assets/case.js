@@ -82,7 +82,8 @@ const memeval = (() => {
       ...(one.missed ?? []).map((missed) => el("p", { class: "error" }, `${t("js.missed")}: ${missed}`))];
   }
   function said(message, sources) {
-    const who = [message.id, message.name ?? message.role, message.time].filter(Boolean).join(" · ");
+    const when = message.time?.slice(0, 16).replace("T", " ");   // to the minute, as it was where it was said
+    const who = [message.id, message.name ?? message.role, when].filter(Boolean).join(" · ");
     return el("div", { class: `message${sources ? " cited" : ""}` },
       el("span", { class: "who" }, who, sources ? ` · ${t("js.cited")} ${sources.map((n) => `#${n}`).join(" ")}` : ""),
       words(message.content));

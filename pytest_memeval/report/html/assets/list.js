@@ -117,6 +117,12 @@
       item.row.scrollIntoView({ block: "start" });
       item.button.focus({ preventScroll: true });
     }
+    // The form lies in the template while the other language is shown, and comes back: what listens goes with the list.
+    const gone = new AbortController(), { signal } = gone;
+    let waiting = 0;
+    form.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 60); }, { signal });
+    form.addEventListener("reset", () => setTimeout(filter), { signal });
+    form.addEventListener("submit", (event) => event.preventDefault(), { signal });
     arrange();
     place.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, heads)), body));
     for (const item of rows) if (opened.has(item.one)) toggle(item, true);
@@ -126,17 +132,12 @@
         values: Object.fromEntries([...form.elements].filter((field) => field.name).map((field) => [field.name, field.value])),
         opened: new Set(rows.filter((item) => item.detail && !item.detail.hidden).map((item) => item.one)),
       }),
-      clear: () => place.replaceChildren(),
+      clear: () => { gone.abort(); clearTimeout(waiting); place.replaceChildren(); },
     };
   }
 
   let list = build(new Set());
   list.filter();
-  let waiting = 0;
-  const ofForm = (event) => event.target instanceof Element && event.target.closest("#filters");
-  document.addEventListener("input", (event) => { if (ofForm(event)) { clearTimeout(waiting); waiting = setTimeout(() => list.filter(), 60); } });
-  document.addEventListener("reset", (event) => { if (ofForm(event)) setTimeout(() => list.filter()); });
-  document.addEventListener("submit", (event) => { if (ofForm(event)) event.preventDefault(); });
   document.addEventListener("click", (event) => {
     const button = event.target instanceof Element ? event.target.closest("button") : null;
     if (button?.id === "theme") {

@@ -36,7 +36,7 @@
     const truth = view.truth === "" ? el("em", {}, t("view.refusal")) : text(view.truth);
     return [title("view.question"),
       el("p", { class: "asked" }, text(view.question)),
-      el("p", {}, view.type ? chip(view.type) : null,
+      el("p", {},
         view.category ? chip(t("view.category", { category: view.category })) : null,
         view.date ? el("small", {}, t("view.asked_on", { date: view.date })) : null),
       facts([[t("view.truth"), truth],
