@@ -198,29 +198,22 @@ def test_the_language_changes_in_the_page_of_pytest_html(browser: Any, run: Path
 
     browser.get((run / "pytest.html").as_uri())
     # pytest-html makes its rows by script.
-    places = WebDriverWait(browser, 30).until(
+    [place, *_] = WebDriverWait(browser, 30).until(
         lambda driver: driver.find_elements("css selector", "details.memeval-case")
     )
-    browser.execute_async_script(
-        "const [place, done] = arguments; place.closest('.extras-row').classList.remove('hidden');"
-        "place.open = true; setTimeout(done, 300)",
-        places[0],
-    )
-    place = browser.find_element("css selector", "details.memeval-case")
-
-    def summary() -> str:
-        """What is seen of it: selenium itself takes a summary's text for hidden."""
-        shown: str = browser.execute_script("return arguments[0].querySelector('summary').innerText", place)
-        return shown
-
-    assert "right answer" in place.text
-    assert summary() == "Case: what was expected and what came"
+    browser.execute_script("arguments[0].closest('.extras-row').classList.remove('hidden')", place)
+    # Its line is seen and can be pressed: pytest-html moves what is in its log up behind a button of its own.
+    summary = place.find_element("tag name", "summary")
+    assert summary.text == "Case: what was expected and what came"
+    browser.execute_script("arguments[0].scrollIntoView({ block: 'center' })", summary)
+    summary.click()
+    WebDriverWait(browser, 30).until(lambda driver: "right answer" in place.text)
     button = browser.find_element("id", "memeval-language")
-    browser.execute_script("arguments[0].scrollIntoView()", button)
+    browser.execute_script("arguments[0].scrollIntoView({ block: 'center' })", button)
     button.click()
     assert "正确答案" in place.text
     assert len(place.find_elements("css selector", ".memeval-view")) == 1
-    assert summary() == "用例：期望与实际"
+    assert summary.text == "用例：期望与实际"
     assert browser.find_element("css selector", ".memeval-embedded h2").text == "记忆评测"
     browser.find_element("id", "memeval-language").click()
     assert "right answer" in place.text
