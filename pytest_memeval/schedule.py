@@ -7,6 +7,7 @@ worker has begun ahead of its turn is not moved: it would be paid for twice.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,10 @@ class StealingCases(WorkStealingScheduling):  # type: ignore[misc]
     def check_schedule(self) -> None:
         if self.in_turn and self.pending:
             self.pending[:] = dealt_out(self.pending, sum(not node.shutting_down for node in self.node2pending))
-        super().check_schedule()
+        with contextlib.suppress(OSError):
+            # To a worker that has died, of which xdist is still to hear: then its items are shared out anew. It would
+            # end the whole session instead.
+            super().check_schedule()
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
         if indices:

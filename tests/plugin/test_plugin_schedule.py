@@ -99,3 +99,53 @@ def test_the_users_own_choice_and_plain_tests_are_left_alone(uneven: Project) ->
         "test_plain.py", "import pytest\n\n\n@pytest.mark.parametrize('n', range(9))\ndef test_n(n):\n    pass\n"
     )
     uneven.run("-n", "2", "test_plain.py").assert_outcomes(passed=9)
+
+
+class _Worker:
+    """A worker of which one can die before xdist hears of it."""
+
+    shutting_down = False
+
+    def __init__(self, name: str) -> None:
+        self.gateway = type("Gateway", (), {"id": name, "spec": name})()
+        self.dead = False
+        self.given: list[int] = []
+        self.asked = 0
+
+    def _reached(self) -> None:
+        if self.dead:
+            raise OSError("cannot send (already closed?)")
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self._reached()
+        self.given += indices
+
+    def send_steal(self, indices: list[int]) -> None:
+        self._reached()
+        self.asked += 1
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_a_worker_that_has_died_unheard_does_not_end_the_session(pytester: pytest.Pytester) -> None:
+    from xdist.remote import Producer
+
+    from pytest_memeval.schedule import StealingCases
+
+    config = pytester.parseconfig("-p", "xdist", "-n", "2", "--tx", "2*popen")
+    scheduler = StealingCases(config, Producer("test", enabled=False))
+    living, dying = _Worker("gw0"), _Worker("gw1")
+    names = [f"a.yaml::c{number}" for number in range(12)]
+    for worker in (living, dying):
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, names)
+    scheduler.schedule()
+    assert sorted(living.given + dying.given) == list(range(12))
+    dying.dead = True
+    for index in list(living.given):
+        scheduler.mark_test_complete(living, index)  # in the end it wants some of the other's
+    assert dying.asked == 0
+    crashed = scheduler.remove_node(dying)
+    assert crashed == names[dying.given[0]]
+    assert set(dying.given[1:]) <= set(living.given)
