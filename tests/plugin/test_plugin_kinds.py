@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from plugin_project import MODES, Project, good_cases, stable
 
-from pytest_memeval import kinds
+from pytest_memeval.kinds import registry
 
 #: Cases say what becomes of them: a number to score, "raise", "skip", "hang", or "one", of whose two metrics one fails.
 KIND = """
@@ -116,10 +116,10 @@ GATE = ("--memeval-gate", "P0 rag.share >= 0.5")
 @pytest.fixture
 def echo(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     # In this process for runs in it; the conftest for workers of their own.
-    monkeypatch.setattr(kinds, "KINDS", {"rag": "echo_kind:KIND"})
+    monkeypatch.setattr(registry, "KINDS", {"rag": "echo_kind:KIND"})
     project.pytester.makepyfile(echo_kind=KIND)
     conftest = project.path / "conftest.py"
-    own = 'from pytest_memeval import kinds\nkinds.KINDS = {"rag": "echo_kind:KIND"}\n'
+    own = 'from pytest_memeval.kinds import registry\nregistry.KINDS = {"rag": "echo_kind:KIND"}\n'
     conftest.write_text(own + conftest.read_text(encoding="utf-8"), encoding="utf-8")
     return project
 

@@ -1,148 +1,25 @@
-"""Kinds of case files besides distillation: how such a file becomes tests and what its cases leave behind.
-
-A distillation set is read, run and scored by modules of its own. Every other kind (``rag``, ``qa``, a published data
-set) comes in through here, and journals, reports, gates, concurrency and workers treat its items as any others:
-
-- A :class:`Kind` recognises its files, loads one into a :class:`KindSet` (a :class:`KindCase` for every item) and
-  makes a :class:`KindRun` of a case.
-- :class:`KindRun` is one item's work. It is awaited once, on the process's loop, in the item's turn or ahead of it,
-  and fills in what the case's record needs: statuses, sections, errors, outputs, calls.
-- :mod:`pytest_memeval.kind_items` makes the pytest nodes. A kind whose items are nested (a conversation with many
-  questions) gives a file class of its own; its items stay :class:`~pytest_memeval.kind_items.KindItem`.
-
-To add a kind: a module with a ``KIND`` object, named in :data:`KINDS`. Importing the module has to be cheap.
-
-What a record holds. ``sections`` maps a report section (``rag``, ``qa`` …) to a
-:class:`~pytest_memeval.metrics.sections.SectionRecord`, whose ratios are added up over cases. ``statuses`` says of each
-labelled stage what became of it. Where a section's metrics can fail one by one, a status under ``section.metric`` says
-what became of that metric, and counts for it in the place of the stage's.
-"""
+"""One case's work, whatever its kind: done once, under its time limit, and kept for the case's record."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import re
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.custom_metrics import SECTION, CaseMetrics, CustomMetric, registered
-from pytest_memeval.results import CallRecord, CaseError, CaseResult, SetInfo, StageResult, StageStatus
+from pytest_memeval.kinds.protocol import KindCase
+from pytest_memeval.kinds.records import described
+from pytest_memeval.kinds.registry import sections_of
+from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResult, StageStatus
 from pytest_memeval.time_limit import GRACE, TimeLimit
 
 if TYPE_CHECKING:
-    from pytest_memeval.documents.problems import Problem
-    from pytest_memeval.harness import Harness
     from pytest_memeval.loops import LoopThread
     from pytest_memeval.metrics.sections import SectionRecord
-    from pytest_memeval.metrics.thresholds import Gate, Threshold
+    from pytest_memeval.metrics.thresholds import Threshold
     from pytest_memeval.resuming import Resumption
-
-#: Kind → where its :class:`Kind` object is.
-KINDS: Mapping[str, str] = {"qa": "pytest_memeval.qa.kind:KIND", "rag": "pytest_memeval.rag.kind:KIND"}
-#: Bytes of a file that tell its kind, where no line of it says ``kind:``.
-HEAD = 64 * 1024
-#: Sections of a distillation set.
-DISTILL_SECTIONS: tuple[str, ...] = ("l1", "l15", "l2", "inject", "search")
-
-_DECLARED = re.compile(rb"(?:^|\n)kind[ \t]*:[ \t]*[\"']?(\w+)[\"']?[ \t]*(?:#[^\n]*)?\r?(?:\n|$)")
-
-
-@dataclass(frozen=True)
-class KindCase:
-    """What every part needs to know of a case, whatever its kind; a kind adds fields in a subclass.
-
-    ``case_id`` is the item's node id without the file: nested names are joined by ``::``. ``stages`` are those that the
-    case has labels for. ``cluster`` names what the case shares with others (a conversation, a document), within its
-    file: intervals are over clusters. ``problems`` are case errors: the item is collected and errors in set-up.
-    """
-
-    case_id: str
-    line: int = 1
-    source: str = "unspecified"
-    difficulty: str = "unspecified"
-    tags: tuple[str, ...] = ()
-    timeout: float | None = None
-    expect: tuple[Threshold, ...] = ()
-    stages: tuple[str, ...] = ()
-    cluster: str = ""
-    content_hash: str = ""
-    problems: tuple[Problem, ...] = ()
-
-
-@dataclass(frozen=True)
-class KindSet:
-    """A loaded file of a kind. ``problems`` are file errors: with any of them no case of the file runs.
-
-    ``gates`` is ``None`` where the file gives none (the ini's, else the kind's defaults apply), ``()`` for none at all.
-    """
-
-    path: Path
-    kind: str
-    cases: Sequence[KindCase] = ()
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    version: str | None = None
-    gates: tuple[Gate, ...] | None = None
-    note: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Kind(ABC):
-    """One kind of case files."""
-
-    #: Its word in ``kind:`` and in reports.
-    name: str
-    #: Its main stage, as ``--memeval-stages`` names it.
-    stage: str
-    #: The report sections that its cases have figures in.
-    sections: tuple[str, ...]
-    #: Gates of a file without gates of its own.
-    default_gates: tuple[str, ...] = ()
-    #: Fixtures whose values :meth:`make_run` wants. Session-scoped ones keep its cases able to run ahead.
-    fixtures: tuple[str, ...] = ()
-    #: Metric path and label of the figure that ``-v`` shows: the first that a case has.
-    main_figures: tuple[tuple[str, str], ...] = ()
-    #: Whether its runs can be set up in a plan: they ask nobody then, and count what they would ask.
-    planned = False
-
-    def recognizes(self, path: Path, head: bytes) -> bool:
-        """Whether a ``.json`` or ``.jsonl`` file, or a YAML file with ``dataset:``, is of this kind, by its first
-        :data:`HEAD` bytes. (``kind: <name>`` in YAML is seen without asking.)"""
-        return False
-
-    @abstractmethod
-    def load(self, path: Path, harness: Harness | None) -> KindSet:
-        """Read a file. Never raises for a bad one: every problem is in the set, or with its case.
-
-        ``harness`` gives settings and the cache folder; it is ``None`` for ``memeval validate`` and ``rescore``.
-        """
-
-    @abstractmethod
-    def make_run(
-        self, case: Any, case_set: KindSet, values: Mapping[str, Any], harness: Harness, label: str
-    ) -> KindRun:
-        """A run of the case that nobody has asked for anything yet. ``values`` are those of :attr:`fixtures`, ``label``
-        is the item's node id. Called in the item's process, possibly before its turn."""
-
-    def can_overlap(self, values: Mapping[str, Any]) -> bool:
-        """Whether several cases with these fixtures may be under way at once."""
-        return True
-
-    def file_class(self) -> Any:
-        """The class of the file's collector, a subclass of :class:`pytest_memeval.kind_items.KindFile`; ``None`` for
-        that class itself."""
-        return None
-
-    def rescore(self, record: CaseResult, case: Any, case_set: KindSet, protocol: Mapping[str, Any]) -> CaseResult:
-        """The record scored again from its stored outputs and today's labels; by default it stays as it is.
-        ``protocol`` is the run's. Raises OutputError for outputs that cannot be read."""
-        return record
 
 
 class KindRun(ABC):
@@ -401,99 +278,3 @@ class KindRun(ABC):
             },
             trials=() if skipped else self.trial_records(node_id=node_id, set_path=set_path),
         )
-
-
-def described(case: KindCase, kind: str, node_id: str, set_path: str) -> dict[str, Any]:
-    """The fields of a record that say which case it is of."""
-    return {
-        "node_id": node_id,
-        "set": set_path,
-        "case_id": case.case_id,
-        "kind": kind,
-        "source": case.source,
-        "difficulty": case.difficulty,
-        "tags": case.tags,
-        "line": case.line,
-        "content_hash": case.content_hash,
-        "cluster": case.cluster,
-    }
-
-
-def untouched(
-    case: KindCase,
-    kind: str,
-    *,
-    node_id: str,
-    set_path: str,
-    errors: Sequence[CaseError] = (),
-    skipped: bool = False,
-    unselected: bool = False,
-) -> CaseResult:
-    """The record of a case of which nothing ran: skipped, invalid, or stopped in a fixture."""
-    status: StageStatus = "unselected" if unselected else "skipped" if skipped else "void"
-    return CaseResult(
-        **described(case, kind, node_id, set_path),
-        outcome="skipped" if skipped or unselected else "errored",
-        stages=dict.fromkeys(case.stages, status),
-        errors=tuple(errors),
-        has_expectations=bool(case.expect),
-    )
-
-
-def set_info(case_set: KindSet, path: str, ini_gates: Sequence[Gate] = ()) -> SetInfo:
-    """What gates and reports need to know of a file."""
-    if case_set.gates is not None:
-        gates = tuple((str(gate), "file") for gate in case_set.gates)
-    elif ini_gates:
-        gates = tuple((str(gate), "ini") for gate in ini_gates)
-    else:
-        gates = tuple((text, "default") for text in kind_named(case_set.kind).default_gates)
-    return SetInfo(
-        path=path,
-        kind=case_set.kind,
-        version=case_set.version,
-        cases=len(case_set.cases),
-        gates=gates,
-        truth_counts=dict(Counter(stage for case in case_set.cases for stage in case.stages)),
-        warnings=tuple(str(warning).replace(str(case_set.path), path, 1) for warning in case_set.warnings),
-        note=case_set.note,
-        protocol=case_set.extra.get("protocol"),
-    )
-
-
-# -- which files are of which kind ---------------------------------------------------------------------------------
-
-
-def kind_named(name: str) -> Kind:
-    """The kind under its name. KeyError for one that there is not."""
-    module, _, attribute = KINDS[name].partition(":")
-    kind: Kind = getattr(importlib.import_module(module), attribute)
-    return kind
-
-
-def kind_of(path: Path) -> Kind | None:
-    """The kind of a case file; ``None`` for a distillation set, and for what nobody recognises. Never raises."""
-    if not KINDS:
-        return None
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(HEAD).removeprefix(b"\xef\xbb\xbf")
-            if path.suffix.lower() not in (".json", ".jsonl"):
-                found = _DECLARED.search(head) or _DECLARED.search(head + stream.read())
-                if found is not None:
-                    name = found[1].decode()
-                    return kind_named(name) if name in KINDS else None
-                if re.search(rb"(?:^|\n)dataset[ \t]*:", head) is None:
-                    return None
-    except (OSError, ValueError):
-        return None
-    for name in KINDS:
-        kind = kind_named(name)
-        if kind.recognizes(path, head):
-            return kind
-    return None
-
-
-def sections_of(kind: str) -> tuple[str, ...]:
-    """The report sections that a set of this kind can have figures in, besides ``metrics``."""
-    return kind_named(kind).sections if kind in KINDS else DISTILL_SECTIONS
