@@ -265,8 +265,8 @@ def _carry_out(
             recorder.take(dumps(result.to_json()))
             if on_result is not None:
                 on_result(recorder.results[work.node_id])
-            if limit is not None and recorder.spent >= limit * (1 - 1e-9) and recorder.not_run():
-                notes.append(f"Stopped at the budget: ${recorder.spent:.4f} spent, max_cost is ${limit:g}.")
+            if limit is not None and recorder.costs.spent >= limit * (1 - 1e-9) and recorder.not_run():
+                notes.append(f"Stopped at the budget: ${recorder.costs.spent:.4f} spent, max_cost is ${limit:g}.")
                 break
         else:
             aborted = False

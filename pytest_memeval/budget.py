@@ -55,9 +55,9 @@ class Budget:
 
     def check(self, recorder: Recorder) -> None:
         """Called after each record. Cases that are under way end as they do, and are recorded and paid for."""
-        self._spent = recorder.spent
-        spent = recorder.spent + recorder.cost_of_requests(_calls_under_way(self.config))
-        spent += recorder.cost_of_embeddings(harness_of(self.config).search.ledger.pending) or 0.0
+        self._spent = recorder.costs.spent
+        spent = recorder.costs.spent + recorder.costs.of_requests(_calls_under_way(self.config))
+        spent += recorder.costs.of_embeddings(harness_of(self.config).search.ledger.pending) or 0.0
         # A sum of many prices may lie a little below the round figure that it stands for.
         if self.reached or spent < self.limit * (1 - 1e-9) or not recorder.not_run():
             return
@@ -83,7 +83,7 @@ class Budget:
         if not self.reached or not left:
             return ()
         return (
-            f"Stopped at the budget: ${recorder.spent:.4f} spent, --memeval-max-cost is ${self.limit:g};"
+            f"Stopped at the budget: ${recorder.costs.spent:.4f} spent, --memeval-max-cost is ${self.limit:g};"
             f" {left} case(s) were not started. What was answered is in the cache: a run with a higher limit goes on.",
         )
 

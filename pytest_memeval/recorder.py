@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_memeval import __version__
 from pytest_memeval.garbage import spare_collector_again, undisturbed
-from pytest_memeval.results import CallRecord, CaseResult, RunInfo, SetInfo
+from pytest_memeval.results import CaseResult, RunInfo, SetInfo
+from pytest_memeval.run_costs import RunCosts
 from pytest_memeval.values import DISTILL_STAGES
 
 if TYPE_CHECKING:
     from pytest_memeval.baseline import Baseline
     from pytest_memeval.compare.model import Comparison
-    from pytest_memeval.llm.cost import PriceTable
-    from pytest_memeval.llm.embedding_usage import EmbeddingUsage
     from pytest_memeval.resume import ResumeCount, StoredRun
     from pytest_memeval.settings import Settings
     from pytest_memeval.stopping import StopRule
@@ -77,10 +76,7 @@ class Recorder:
         #: Fixed at the start: a test may change the current folder.
         self.base = Path.cwd()
         self._journal: Any = None
-        self._prices: PriceTable | None = None
-        self._models = {own.variant_name: own.model for own in self.settings.setups()}
-        #: US dollars that this run's own requests have cost so far.
-        self.spent = 0.0
+        self.costs = RunCosts(self.settings)
         #: Journal of the run that this one goes on with, and what came of its cases.
         self.resume_from: Path | None = None
         self.resumed: ResumeCount | None = None
@@ -128,10 +124,10 @@ class Recorder:
     def add(self, result: CaseResult, *, text: str | None = None) -> None:
         """Add a case's result; a later one of the same item replaces it. ``text``: its JSON form, if that is known."""
         if result.embeddings:
-            result, text = self._with_embeddings_priced(result), None
+            result, text = self.costs.with_embeddings_priced(result), None
         if result.calls:
             paid = self.resumed is not None and self.resumed.took(result.node_id)
-            result, text = self._priced(result, paid=paid), None
+            result, text = self.costs.priced(result, paid=paid), None
         if self._journal is None:
             from pytest_memeval.report.journal import Journal
 
@@ -146,48 +142,6 @@ class Recorder:
             self.stopping.add(result)
         self._journal.append(result, text=text)
         spare_collector_again(len(self.results))
-
-    def _priced(self, result: CaseResult, *, paid: bool) -> CaseResult:
-        """The result with the list price of each call; a model that costs nothing is free, an unknown one unknown."""
-        asked = self._models.get(result.variant, self.settings.model)
-        priced = replace(result, calls=tuple(replace(call, cost=self._price(call, asked)) for call in result.calls))
-        if not paid:
-            self.spent += self.cost_of_requests(priced.calls, asked)
-        return priced
-
-    def _with_embeddings_priced(self, result: CaseResult) -> CaseResult:
-        from pytest_memeval.llm.embedding_usage import EmbeddingUsage
-
-        cost = self.cost_of_embeddings(EmbeddingUsage.from_json(result.embeddings))
-        self.spent += cost or 0.0
-        return replace(result, embeddings={**result.embeddings, "spent_usd": cost})
-
-    def cost_of_embeddings(self, usage: EmbeddingUsage) -> float | None:
-        """US dollars for what an embedding server was asked for; ``None`` where the model's price is not known."""
-        price = self._price_table.find(self.settings.embedding_model)
-        return None if price is None else usage.input_tokens * price.input / 1e6
-
-    @property
-    def _price_table(self) -> PriceTable:
-        if self._prices is None:
-            from pytest_memeval.llm.cost import load_prices
-
-            self._prices = load_prices(self.settings.prices)
-        return self._prices
-
-    def _price(self, call: CallRecord, asked: str | None) -> float | None:
-        from pytest_memeval.llm.cost import price_of_call
-        from pytest_memeval.run_notes import is_judging
-
-        if is_judging(call):
-            asked = self.settings.judge_model or asked
-        return price_of_call(call, self._price_table, asked)
-
-    def cost_of_requests(self, calls: Iterable[CallRecord], asked: str | None = None) -> float:
-        """US dollars for those of the calls for which a server was asked, as far as prices are known. ``asked``: the
-        model's name where the server gives it another one."""
-        asked = asked or self.settings.model
-        return sum(self._price(call, asked) or 0.0 for call in calls if call.provider == "openai" and not call.cached)
 
     @property
     def target(self) -> Path:
