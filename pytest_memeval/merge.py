@@ -14,6 +14,7 @@ from pytest_memeval.report.build import build_report
 from pytest_memeval.report.calls import CALLS_NAME, read_calls
 from pytest_memeval.report.reader import JOURNAL_NAME, find_report, load_report, records_of, sets_of
 from pytest_memeval.results import CaseResult
+from pytest_memeval.run_info import run_info
 from pytest_memeval.settings import Settings
 
 #: Options that change no figure, or lie in the machine; files among them (``relative``) are told apart by the hashes
@@ -161,7 +162,7 @@ def merge_parts(parts: Sequence[Part]) -> dict[str, Any]:
         notes.update(dict.fromkeys(shard["notes"]))
         broken.update((entry[0], entry[1]) for entry in part.report["broken_files"])
     chosen = any(part.shard["chosen"] for part in parts)
-    run = recorder.run_info(partial=recorder.partial(aborted=False, selected=chosen), notes=tuple(notes))
+    run = run_info(recorder, partial=recorder.partial(aborted=False, selected=chosen), notes=tuple(notes))
     run = replace(
         run,
         broken_files=tuple(sorted(broken.items())),

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval import __version__
 from pytest_memeval.garbage import spare_collector_again, undisturbed
-from pytest_memeval.results import CaseResult, RunInfo, SetInfo
+from pytest_memeval.results import CaseResult, SetInfo
 from pytest_memeval.run_costs import RunCosts
 from pytest_memeval.values import DISTILL_STAGES
 
@@ -245,6 +241,7 @@ class Recorder:
         from pytest_memeval.report.build import build_report
         from pytest_memeval.report.calls import calls_of
         from pytest_memeval.report.write import write_reports
+        from pytest_memeval.run_info import run_info, shard_info
 
         if any(meta.get("engine_ignored") for meta in self.metas):
             from pytest_memeval.report.messages import text
@@ -254,9 +251,9 @@ class Recorder:
         records = list(self.results.values())
         sets = [self.sets[path] for path in sorted(self.sets)]
         run = replace(
-            self.run_info(partial=self.partial(aborted=aborted, selected=selected), notes=notes),
+            run_info(self, partial=self.partial(aborted=aborted, selected=selected), notes=notes),
             broken_files=tuple(sorted(broken)),
-            shard=self._shard(chosen=selected, notes=notes),
+            shard=shard_info(self, chosen=selected, notes=notes),
             variant=self.variant,
             stopping=self._stopping(selected=selected),
         )
@@ -311,24 +308,6 @@ class Recorder:
             return None
         return {**self.stopping.to_json(self.left_out()), "selected": selected or self._is_reduced()}
 
-    def _shard(self, *, chosen: bool, notes: tuple[str, ...]) -> Mapping[str, Any] | None:
-        """What ``memeval merge`` needs to know of one part of a run, besides its cases."""
-        part = self.settings.part
-        if part is None:
-            return None
-        from pytest_memeval.shard import text_digest
-
-        return {
-            "index": part.index,
-            "count": part.count,
-            "selected": {path: dict(sorted(nodes.items())) for path, nodes in sorted(self.shared_out.items())},
-            "files": {path: text_digest(self.settings.rootdir / path) for path in sorted(self.sets)},
-            "chosen": chosen,
-            "metas": self.metas,
-            "crashed": self.crashed,
-            "notes": list(notes),
-        }
-
     def _appendix(self) -> list[str]:
         """What the Markdown report says of the baseline."""
         if self.comparison is None:
@@ -377,72 +356,6 @@ class Recorder:
         except OSError as error:
             raise PredictionsNotWritten(str(error)) from error
 
-    def run_info(self, *, partial: str | None, notes: tuple[str, ...]) -> RunInfo:
-        from pytest_memeval.llm.redaction import without_keys
-        from pytest_memeval.run_notes import call_notes, judge_info, model_info, prediction_notes, trial_notes
-
-        settings = self.settings
-        # In an order that does not depend on which process or case came first.
-        metas = sorted(self.metas, key=lambda meta: json.dumps(meta, sort_keys=True))
-        first: Mapping[str, Any] = {key: value for meta in reversed(metas) for key, value in meta.items()}
-        versions, hashes, prompt_notes = self._prompts()
-        set_notes = tuple(f"{path}: {info.note}" for path, info in sorted(self.sets.items()) if info.note)
-        crash = (f"{self.crashed} worker process(es) crashed",) if self.crashed else ()
-        left = self._left_notes()
-        engines = sorted({json.dumps(meta["engine"], sort_keys=True) for meta in self.metas if "engine" in meta})
-        # A run of questions alone may well have asked no engine.
-        none = {} if self.metas and all(meta.get("protocol") for meta in self.metas) else self._named_engine()
-        engine: dict[str, Any] = dict(json.loads(engines[0])) if engines else none
-        if len(engines) > 1:
-            engine["others"] = [json.loads(other) for other in engines[1:]]
-        stage_set = settings.stage_set
-        return RunInfo(
-            run_id=self.run_id,
-            timestamp=datetime.now(UTC).isoformat(timespec="seconds"),
-            duration_seconds=time.perf_counter() - self.started,
-            stages=("all",) if stage_set is None else tuple(sorted(stage_set)),
-            stage_input=settings.stage_input,
-            supported_stages=tuple(sorted(self.supported_stages())),
-            prompt_versions=versions,
-            prompt_hashes=hashes,
-            model=model_info(first.get("model", {}), self.results.values()),
-            judge=self._judge(judge_info(first.get("judge"), self.results.values(), settings)),
-            engine=engine,
-            matcher=dict(first.get("matcher", {})),
-            registry=self._by_set("registry"),
-            templates=self._by_set("templates"),
-            gates=tuple((str(gate), "command line") for gate in settings.gates_from("command line")),
-            gates_enabled=not settings.no_gate and settings.part is None,
-            max_error_rate=settings.max_error_rate,
-            partial=partial,
-            not_run=self.not_run(),
-            protocol=first.get("protocol"),
-            notes=(
-                *set_notes,
-                *prompt_notes,
-                *crash,
-                *notes,
-                *left,
-                *call_notes(self.results.values(), settings),
-                *trial_notes(self.results.values(), settings),
-                *prediction_notes(self.results.values(), settings, partial),
-            ),
-            config={
-                "rootdir": str(settings.rootdir),
-                # An address may hold a password, another plugin's option a key.
-                "options": {key: without_keys(_plain(value)) for key, value in sorted(settings.values.items())},
-            },
-            environment={
-                "python": platform.python_version(),
-                "platform": platform.platform(),
-                "pytest_memeval": __version__,
-                "command": without_keys(sys.argv[1:]),
-                **({"prepared_in_vain": self.in_vain} if self.in_vain else {}),
-                **({"stages_left_behind": self.left_behind} if self.left_behind else {}),
-                **({"resumed": self.resumed.to_json()} if self.resumed is not None else {}),
-            },
-        )
-
     def supported_stages(self) -> set[str]:
         """The stages that the engine has, as far as any process has told."""
         # Where no engine was ever reached nothing is known of its stages, and none may pass for unsupported.
@@ -452,45 +365,6 @@ class Recorder:
         # Whether the stages of another kind are supported its cases say themselves.
         told.update(stage for info in self.sets.values() if info.kind != "distill" for stage in info.truth_counts)
         return told
-
-    def _left_notes(self) -> tuple[str, ...]:
-        if not self.left_behind:
-            return ()
-        from pytest_memeval.report.messages import text
-
-        return (text("note.left_behind", self.settings.lang, count=self.left_behind),)
-
-    def _by_set(self, name: str) -> dict[str, str]:
-        """Case file → hash of one of its assets."""
-        found: dict[str, str] = {}
-        for meta in self.metas:
-            found.update(meta.get(name, {}))
-        return dict(sorted(found.items()))
-
-    def _judge(self, known: dict[str, Any] | None) -> dict[str, Any] | None:
-        return known if known is None or self.judge_controls is None else {**known, "controls": self.judge_controls}
-
-    def _named_engine(self) -> dict[str, Any]:
-        """The engine of a run in which no case reached one: as far as the options tell. A conftest's is unknown."""
-        if self.settings.predictions is not None:
-            return {"name": "predictions"}
-        return {"name": self.settings.engine} if "engine" in self.settings.origins else {}
-
-    def _prompts(self) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
-        """Versions and hashes by prompt stage; by ``set: stage`` where case files differ in their prompts."""
-        by_set: dict[str, Mapping[str, Any]] = {}
-        for meta in self.metas:
-            by_set.update(meta["prompts"])
-        notes = tuple(dict.fromkeys(note for name in sorted(by_set) for note in by_set[name]["notes"]))
-        distinct = {json.dumps(prompts, sort_keys=True) for prompts in by_set.values()}
-        if len(distinct) == 1:
-            only = next(iter(by_set.values()))
-            return dict(only["versions"]), dict(only["hashes"]), notes
-        versions, hashes = {}, {}
-        for name in sorted(by_set):
-            versions.update({f"{name}: {stage}": version for stage, version in by_set[name]["versions"].items()})
-            hashes.update({f"{name}: {stage}": digest for stage, digest in by_set[name]["hashes"].items()})
-        return versions, hashes, notes
 
 
 def replace_databases(folder: Path, new: Path) -> None:
@@ -508,9 +382,3 @@ def replace_databases(folder: Path, new: Path) -> None:
         for case_folder in list(new.iterdir()):
             os.replace(case_folder, folder / case_folder.name)
         new.rmdir()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value)
-    return list(value) if isinstance(value, tuple) else value
