@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_memeval.documents.problems import DocumentError, did_you_mean
 from pytest_memeval.options import OPTIONS, Option, SettingsError
 from pytest_memeval.run_report import RunReport
-from pytest_memeval.settings import Settings, read_settings
+from pytest_memeval.settings import Settings
+from pytest_memeval.settings_checks import check_keys, check_models
+from pytest_memeval.settings_reading import read_settings
 
 if TYPE_CHECKING:
     from pytest_memeval.api_work import Values, Work
@@ -138,16 +140,16 @@ def _settings(given: Mapping[str, Any]) -> Settings:
 
 def _check(settings: Settings, harness: Harness, given: Mapping[str, Any]) -> None:
     """What must end the run before it starts."""
-    harness.run_settings  # noqa: B018  # made for its checks
+    _ = harness.run_settings  # made for its checks
     if "memeval_llm" not in given:
-        settings.check_models()
+        check_models(settings)
     if settings.sets_questions:
         from pytest_memeval.qa.setup import check_settings
 
         check_settings(settings)
     settings.gates_from("command line")
     settings.load_templates(harness.registry)
-    settings.check_keys(harness.registry)
+    check_keys(settings, harness.registry)
     if settings.prompts is not None or settings.prompt_version is not None:
         try:
             harness.prompt_set()

@@ -221,13 +221,13 @@ def _rescore(arguments: argparse.Namespace) -> int:
 
 def _rescored(arguments: argparse.Namespace, report: dict[str, Any], folder: Path) -> int:
     from pytest_memeval.documents.problems import DocumentError
+    from pytest_memeval.option_texts import parse_expectations, parse_gate_options
     from pytest_memeval.report.calls import read_calls
     from pytest_memeval.report.console import console_text
     from pytest_memeval.report.reader import ReportError
     from pytest_memeval.report.terminal import summary_lines
     from pytest_memeval.report.write import write_reports
     from pytest_memeval.rescore import Rescoring, case_files, rescore_report
-    from pytest_memeval.settings import parse_expectations, parse_gate_options
 
     options = report["config"].get("options", {})
     root = arguments.root or Path(report["config"].get("rootdir", "."))
@@ -271,8 +271,8 @@ def _say_files(files: dict[str, Path], *, chosen: bool) -> None:
 
 
 def _gates(texts: Sequence[str]) -> Any:
+    from pytest_memeval.option_texts import parse_gate_options
     from pytest_memeval.options import SettingsError
-    from pytest_memeval.settings import parse_gate_options
 
     try:
         return parse_gate_options(texts, "command line")
@@ -281,9 +281,9 @@ def _gates(texts: Sequence[str]) -> Any:
 
 
 def _scoring(arguments: argparse.Namespace, report: dict[str, Any], options: dict[str, Any]) -> Any:
+    from pytest_memeval.option_texts import matcher_of
     from pytest_memeval.options import SettingsError
     from pytest_memeval.scoring import ScoringOptions
-    from pytest_memeval.settings import matcher_of
 
     name = arguments.matcher or options.get("matcher", "indel")
     threshold = arguments.match_threshold

@@ -55,7 +55,7 @@ def add_cache_commands(commands: Any) -> None:
 def cache_folder(given: Path | None) -> Path:
     """The cache folder: the one given, else the ini's of the project in the current folder, else the user's."""
     from pytest_memeval.ini import ini_value
-    from pytest_memeval.settings import user_cache_folder
+    from pytest_memeval.user_cache import user_cache_folder
 
     if given is not None:
         return given

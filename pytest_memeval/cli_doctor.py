@@ -111,7 +111,8 @@ def import_from_here() -> None:
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     from pytest_memeval.options import Option
-    from pytest_memeval.settings import read_settings
+    from pytest_memeval.settings_checks import check_models
+    from pytest_memeval.settings_reading import read_settings
 
     given = {
         "engine": arguments.engine,
@@ -127,7 +128,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         return given.get(option.name)
 
     settings = read_settings(value_of, lambda option: option.ini_default, rootdir=Path.cwd(), invocation_dir=Path.cwd())
-    settings.check_models()
+    check_models(settings)
     return settings
 
 

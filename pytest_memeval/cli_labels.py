@@ -94,8 +94,8 @@ def _agreement(arguments: argparse.Namespace) -> int:
     from pytest_memeval.agreement import AgreementError, compare, labelled_twice
     from pytest_memeval.assets.registry import load_registry
     from pytest_memeval.assets.templates import load_templates
+    from pytest_memeval.option_texts import matcher_of
     from pytest_memeval.options import SettingsError
-    from pytest_memeval.settings import matcher_of
 
     registry = load_registry(arguments.registry or configured("memeval_registry"))
     templates = load_templates(arguments.templates or configured("memeval_templates"), registry)

@@ -40,7 +40,7 @@ def _each_once(runs: list[Path]) -> list[Path]:
 
 def _history_folder(given: Path | None, report: Mapping[str, Any]) -> Path:
     """Where the whole run's row goes: where the parts had their caches, if this machine has the place for that."""
-    from pytest_memeval.settings import user_cache_folder
+    from pytest_memeval.user_cache import user_cache_folder
 
     told = report["config"]["options"].get("cache_dir")
     return given or (Path(told) if told and Path(told).parent.is_dir() else user_cache_folder())

@@ -111,7 +111,7 @@ def _version(name: str) -> str | None:
 
 
 def _settings() -> Iterator[Finding]:
-    from pytest_memeval.settings import user_cache_folder
+    from pytest_memeval.user_cache import user_cache_folder
 
     cache = user_cache_folder()
     place = cache

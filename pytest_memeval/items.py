@@ -16,6 +16,7 @@ from pytest_memeval.documents.problems import DocumentError
 from pytest_memeval.documents.reader import paused_gc
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.session import SHARED_OPTIONS, harness_of
+from pytest_memeval.settings_checks import check_keys
 from pytest_memeval.stages import CHAIN, truth_stages
 from pytest_memeval.values import DISTILL_STAGES
 from pytest_memeval.variant_harness import variant_of
@@ -77,7 +78,7 @@ class CaseFile(pytest.File):
             raise self.CollectError(self._listing(case_set.problems))
         if case_set.registry is not None:
             try:
-                self.harness.settings.check_keys(case_set.registry, own_gates=case_set.meta.gates is not None)
+                check_keys(self.harness.settings, case_set.registry, own_gates=case_set.meta.gates is not None)
             except ValueError as error:
                 raise self.CollectError(f"{self._shown(self.path)}: {error}") from None
         self.case_set = case_set

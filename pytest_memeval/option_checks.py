@@ -17,12 +17,13 @@ def check_options(config: pytest.Config) -> None:
     """Everything that must end the run before it starts, as one UsageError (exit status 4)."""
     from pytest_memeval.documents.problems import DocumentError
     from pytest_memeval.options import SettingsError
+    from pytest_memeval.settings_checks import check_models
 
     settings = settings_of(config)
     try:
         settings.run_settings()
         for setup in settings.setups():
-            setup.check_models()
+            check_models(setup)
             if setup.sets_questions:
                 from pytest_memeval.qa.setup import check_settings
 
@@ -98,13 +99,14 @@ def _check_prompts(config: pytest.Config, settings: Settings) -> None:
 def _check_keys(config: pytest.Config, settings: Settings) -> None:
     from pytest_memeval.metrics.catalog import METRICS
     from pytest_memeval.options import SettingsError
+    from pytest_memeval.settings_checks import check_keys
 
     paths = [gate.path for origin in ("command line", "ini") for gate in settings.gates_from(origin)]
     paths += [threshold.path for threshold in settings.default_expectations]
     if not any(path.base in METRICS and METRICS[path.base].keys == "dimension" for path in paths):
         return
     try:
-        settings.check_keys(settings.load_registry())
+        check_keys(settings, settings.load_registry())
     except SettingsError:
         # A case file with a registry of its own may know the dimension; it is checked when it is collected.
         if not names_own(config, "registry"):

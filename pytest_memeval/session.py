@@ -51,7 +51,7 @@ def settings_of(config: pytest.Config) -> Settings:
     known = config.stash.get(SETTINGS, None)
     if known is None:
         from pytest_memeval.options import SettingsError
-        from pytest_memeval.settings import read_settings
+        from pytest_memeval.settings_reading import read_settings
 
         try:
             known = read_settings(

@@ -19,7 +19,7 @@ from pytest_memeval.conformance_finding import Finding
 from pytest_memeval.extensions import SHIPPED, build_engine, shipped_problem
 from pytest_memeval.harness import Harness
 from pytest_memeval.options import OPTIONS
-from pytest_memeval.settings import read_settings
+from pytest_memeval.settings_reading import read_settings
 from pytest_memeval.values import Hit, Memory
 
 

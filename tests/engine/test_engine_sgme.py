@@ -120,7 +120,7 @@ def test_it_keeps_to_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     from test_conformance import check, failed
 
     from pytest_memeval.harness import Harness
-    from pytest_memeval.settings import read_settings
+    from pytest_memeval.settings_reading import read_settings
 
     here = Path.cwd()
     settings = read_settings(lambda option: None, lambda option: option.ini_default, rootdir=here, invocation_dir=here)
