@@ -251,7 +251,13 @@ def test_the_set_holds_what_a_gate_needs(case_set: CaseSet, statistics: SetStati
     assert len(cases) >= 80
     assert {kind: statistics.truths[kind] for kind in LEAST if statistics.truths[kind] < LEAST[kind]} == {}
     assert set(statistics.sources) == {"synthetic", "edge"}
+    told = [
+        {label for memory in case.expected_l1.memories for label in memory.dimensions}
+        for case in cases
+        if case.expected_l1 is not None
+    ]
     for dimension, row in statistics.coverage.items():
+        assert {dimension} in told, f"{dimension} is the only dimension of no case"
         assert sum(cases for _, cases in row.values()) >= 3, dimension
         assert statistics.alone[dimension] >= 1, dimension
     assert sum(case.expected_l1 is not None and len(case.expected_l1.memories) <= 1 for case in cases) >= 10
