@@ -131,8 +131,8 @@ def test_what_the_page_says_of_the_gates_is_so(reports: Mapping[str, Mapping[str
         for version, report in reports.items()
     }
     assert missed == {"v001": {"l1.time_velocity_accuracy", "search.ndcg@10"}, "v002": {"search.ndcg@10"}}
-    assert "v001 passes the P0 gates and misses one P1 gate, `l1.time_velocity_accuracy` (0.777 against 0.80)" in PAGE
-    assert f"{reports['v001']['l1']['time_velocity_accuracy']:.3f}" == "0.777"
+    value = f"{reports['v001']['l1']['time_velocity_accuracy']:.3f}"
+    assert f"v001 passes the P0 gates and misses one P1 gate, `l1.time_velocity_accuracy` ({value} against 0.80)" in PAGE
     assert "`search.ndcg@10` 0.41 against 0.60" in PAGE
     assert f"{reports['v002']['search']['ndcg@10']:.2f}" == "0.41"
 
