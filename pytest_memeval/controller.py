@@ -218,7 +218,7 @@ class Controller:
 
     def _report_trouble(self, error: OSError) -> None:
         """A folder that cannot be written must not take the rest of the run with it."""
-        from pytest_memeval.recorder import PredictionsNotWritten
+        from pytest_memeval.run_files import PredictionsNotWritten
 
         what = "predictions_not_written" if isinstance(error, PredictionsNotWritten) else "not_written"
         if (what, str(error)) not in self._trouble:

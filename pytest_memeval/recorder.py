@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,10 +25,6 @@ if TYPE_CHECKING:
 
 #: With so many results the end of an interrupted run leaves out what takes long.
 HURRIED_FROM = 1_000
-
-
-class PredictionsNotWritten(OSError):
-    """The file of ``--memeval-save-predictions`` could not be written; the reports were."""
 
 
 @dataclass
@@ -241,6 +235,7 @@ class Recorder:
         from pytest_memeval.report.build import build_report
         from pytest_memeval.report.calls import calls_of
         from pytest_memeval.report.write import write_reports
+        from pytest_memeval.run_files import leave, remember
         from pytest_memeval.run_info import run_info, shard_info
 
         if any(meta.get("engine_ignored") for meta in self.metas):
@@ -274,8 +269,8 @@ class Recorder:
                 from pytest_memeval.rag.contexts import save_contexts
 
                 save_contexts(Path(self.settings.save_contexts), records)
-            self.leave(self.target, records)
-            self._remember()
+            leave(self, self.target, records)
+            remember(self)
 
     def _close_journal(self) -> None:
         if self._journal is None:
@@ -285,23 +280,6 @@ class Recorder:
             from pytest_memeval.resume import compact
 
             compact(self.journal_path, {*self.results, *self.selected})
-
-    def leave(self, latest: Path, records: Iterable[CaseResult]) -> None:
-        """What a run leaves besides its reports; ``latest`` is where the newest run's report lies then."""
-        from pytest_memeval.report.write import write_latest
-
-        if self.resume_from is not None:
-            from pytest_memeval.resume import remove_superseded
-
-            remove_superseded(self.resume_from, self.target)
-        if self.settings.output is None:
-            write_latest(self.base, latest)
-        else:
-            replace_databases(self.target / "databases", self.databases_folder)
-        self.folder = self.target
-        if self.settings.save_predictions is not None:
-            self._save_predictions(records)
-        self._step_summary()
 
     def _stopping(self, *, selected: bool) -> Mapping[str, Any] | None:
         if self.stopping is None:
@@ -325,37 +303,6 @@ class Recorder:
 
         return [*terminal_section(self.comparison, self.settings.lang), *remarks]
 
-    def _remember(self) -> None:
-        """Leave a row in the history; a run is not the worse for a history that cannot be written."""
-        if self.settings.no_history or self.report is None or self.report["partial"] == "aborted":
-            return
-        if self.settings.part is not None:  # a part of a run says nothing of the whole
-            return
-        from pytest_memeval.history import remember
-
-        remark = remember(self.report, self.settings.cache_folder, self.target, self.settings.lang)
-        if remark is not None:
-            self.remarks.append(remark)
-
-    def _step_summary(self) -> None:
-        """Add the Markdown report to the job summary that GitHub Actions shows."""
-        place = os.environ.get("GITHUB_STEP_SUMMARY")
-        if place and self.variant is None:
-            shown = [self.target / "report.md"] if self.variants is None else self.variants.shown
-            with open(place, "a", encoding="utf-8") as file:
-                file.writelines(path.read_text(encoding="utf-8") + "\n" for path in shown)
-
-    def _save_predictions(self, records: Iterable[CaseResult]) -> None:
-        from pytest_memeval.engine.predictions import prediction_rows
-        from pytest_memeval.report.json_report import dumps
-        from pytest_memeval.report.write import write_lines
-
-        rows = prediction_rows(sorted(records, key=lambda record: record.node_id))
-        try:
-            write_lines(Path(self.settings.save_predictions), (dumps(row) + "\n" for row in rows))
-        except OSError as error:
-            raise PredictionsNotWritten(str(error)) from error
-
     def supported_stages(self) -> set[str]:
         """The stages that the engine has, as far as any process has told."""
         # Where no engine was ever reached nothing is known of its stages, and none may pass for unsupported.
@@ -365,20 +312,3 @@ class Recorder:
         # Whether the stages of another kind are supported its cases say themselves.
         told.update(stage for info in self.sets.values() if info.kind != "distill" for stage in info.truth_counts)
         return told
-
-
-def replace_databases(folder: Path, new: Path) -> None:
-    """Put this run's databases in the place of an older run's.
-
-    A sub-folder that holds anything but a case's two databases is somebody else's and stays.
-    """
-    from pytest_memeval.engine.databases import MEMORY_FILE, WIKI_FILE
-
-    for old in list(folder.iterdir()) if folder.is_dir() else ():
-        if old.is_dir() and not old.is_symlink() and {file.name for file in old.iterdir()} == {MEMORY_FILE, WIKI_FILE}:
-            shutil.rmtree(old)
-    if new.is_dir():
-        folder.mkdir(exist_ok=True)
-        for case_folder in list(new.iterdir()):
-            os.replace(case_folder, folder / case_folder.name)
-        new.rmdir()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.report.messages import text
 from pytest_memeval.report.reader import JOURNAL_NAME
+from pytest_memeval.run_files import leave
 from pytest_memeval.variants import Variant, variant_in
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class VariantReports:
                 os.replace(recorder.journal_path, recorder.target / JOURNAL_NAME)
             written = [name for name in self.reports if (recorder.target / name / "report.md").exists()]
             self.shown += [recorder.target / name / "report.md" for name in written if name == self.candidate]
-            recorder.leave(recorder.target / written[-1], list(recorder.results.values()))
+            leave(recorder, recorder.target / written[-1], list(recorder.results.values()))
         return self.reports.get(self.candidate)
 
     def _recorder_of(self, variant: Variant) -> Recorder:
