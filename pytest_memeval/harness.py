@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pytest_memeval.results import CallRecord
     from pytest_memeval.resume import StoredRun
     from pytest_memeval.resuming import Resumer
-    from pytest_memeval.runner import RunSettings
+    from pytest_memeval.run_settings import RunSettings
 
 
 class Harness:

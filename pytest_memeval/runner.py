@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,8 @@ from pytest_memeval.llm.protocol import ChatModel, Embedder
 from pytest_memeval.loops import LoopBlocked, LoopThread, run_here
 from pytest_memeval.outputs import Outputs
 from pytest_memeval.results import CallRecord, CaseError, StageResult, StageStatus
-from pytest_memeval.scoring import CaseScorer, ScoringOptions
-from pytest_memeval.search.params import SearchParams
+from pytest_memeval.run_settings import RunSettings
+from pytest_memeval.scoring import CaseScorer
 from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, why_idle
 from pytest_memeval.values import DISTILL_STAGES
 
@@ -44,22 +44,6 @@ NO_PREDICTION = "no_prediction"
 
 #: Seconds after a case's time limit until a loop that does not come back is left behind.
 LOOP_GRACE = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class RunSettings:
-    """What all cases of a run share besides engine, model and assets.
-
-    ``stages`` is ``None`` for all. ``timeout`` (seconds a case) holds where the case names none. ``expect`` are
-    default thresholds, applied where a case has the labels for them.
-    """
-
-    stages: frozenset[str] | None = None
-    chained: bool = True
-    timeout: float | None = None
-    scoring: ScoringOptions = field(default_factory=ScoringOptions)
-    expect: tuple[Threshold, ...] = ()
-    search: SearchParams = field(default_factory=SearchParams)
 
 
 class CaseRun:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.settings import ModelSettings, Role
     from pytest_memeval.metrics.matching import Matcher
     from pytest_memeval.metrics.thresholds import Gate, Threshold
-    from pytest_memeval.runner import RunSettings
+    from pytest_memeval.run_settings import RunSettings
     from pytest_memeval.search.params import SearchParams
     from pytest_memeval.shard import Shard
     from pytest_memeval.variants import Variant
@@ -107,7 +107,7 @@ class Settings:
         return None if self.shard is None else parse_shard(self.shard, self.where("shard"))
 
     def run_settings(self) -> RunSettings:
-        from pytest_memeval.runner import RunSettings
+        from pytest_memeval.run_settings import RunSettings
         from pytest_memeval.scoring import ScoringOptions
 
         chained = self.stage_input == "chained"
