@@ -112,7 +112,7 @@ class StageExecutor:
         self._registry = registry
         self._templates = templates
         self._embedder = embedder
-        self._chained = chained
+        self.chained = chained
         self._supported = supported
         self._outputs = outputs
         self._results = results
@@ -150,7 +150,7 @@ class StageExecutor:
                 memories = self.checked("l1", await self._call("normalize", memories, ctx))
             return normalize_memories(memories, ctx.registry, ctx.record)
         if stage == "l15":
-            ctx = await self._context("main" if self._chained else "l15", trace)
+            ctx = await self._context("main" if self.chained else "l15", trace)
             decisions = self.checked("l15", await self._call("resolve", self._new_memories(), ctx))
             await self._indexed(ctx)
             return decisions
@@ -193,7 +193,7 @@ class StageExecutor:
         ctx = await self._context("inject", trace, memories=labelled_memories(self._case), existing=False)
         result = {"labelled": await blocks(ctx)}
         ahead = [needed for needed in needed_stages("inject", self._supported) if needed in self.plan.run]
-        if self._chained and ahead:
+        if self.chained and ahead:
             undone = [stage for stage in ahead if (done := self._results.get(stage)) is None or done.error is not None]
             if undone:
                 trace.notes("note", text=f"inject: not measured on the pipeline's memories, stage {undone[0]} failed")
@@ -269,14 +269,14 @@ class StageExecutor:
 
     def _new_memories(self) -> list[Memory]:
         """What conflict resolution is given."""
-        if not self._chained:
+        if not self.chained:
             return labelled_memories(self._case)
         return list(self._outputs.l1 or ())
 
     def _live_memories(self) -> list[Memory]:
         """This case's memories as they live in the store after conflict resolution, each id once."""
         memories = self._new_memories()
-        if not self._chained:
+        if not self.chained:
             return memories
         stored = {memory.id: memory for memory in self._case.existing_memories}
         decisions = decisions_by_memory(self._case, memories, self._outputs.l15 or ())
@@ -292,7 +292,7 @@ class StageExecutor:
 
     async def _stored_context(self, stage: str, trace: Trace) -> StageContext:
         """The context of a stage that reads the store after conflict resolution."""
-        if not self._chained:
+        if not self.chained:
             return await self._context(f"truth-{stage}", trace, memories=labelled_memories(self._case))
         ctx = await self._context("main", trace)
         if "l15" not in self._results and self._outputs.l1:

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from pytest_memeval.deadline import Deadline, time_is_over
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import CaseDatabases, StageError, supported_stages
-from pytest_memeval.execution import Notes, StageExecutor, Trace
+from pytest_memeval.execution import Notes, StageExecutor
 from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.failures import case_error
 from pytest_memeval.llm.protocol import ChatModel, Embedder
@@ -24,6 +23,7 @@ from pytest_memeval.outputs import Outputs
 from pytest_memeval.results import CallRecord, CaseError, StageResult, StageStatus
 from pytest_memeval.run_settings import RunSettings
 from pytest_memeval.scoring import CaseScorer
+from pytest_memeval.stage_results import StageResults
 from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, why_idle
 from pytest_memeval.values import DISTILL_STAGES
 
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 #: The result of a stage that the case does not need.
 IDLE = StageResult()
-
-#: Kind of the error of a stage that a predictions file does not hold.
-NO_PREDICTION = "no_prediction"
 
 #: Seconds after a case's time limit until a loop that does not come back is left behind.
 LOOP_GRACE = 1.0
@@ -83,11 +80,9 @@ class CaseRun:
         self.settings = settings
         self.label = label or case.case_id
         self._loop = loop
-        self._passing: tuple[type[BaseException], ...] = (KeyboardInterrupt, *passing)
         self._provided: dict[str, object] = {}
-        self._deadline = Deadline(self.time_limit)
+        deadline = Deadline(self.time_limit)
         self._lock: asyncio.Lock | None = None
-        self._given_up = False
         #: Seconds for which somebody waited for a result.
         self.waited = 0.0
         #: Whether the stages run without a loop; None while that is open.
@@ -96,7 +91,7 @@ class CaseRun:
         self.results: dict[str, StageResult] = {}
         self._sections: tuple[tuple[str, ...], Mapping[str, SectionRecord]] | None = None
         #: The project's own metrics.
-        self.custom = CaseMetrics(case, guard=self._deadline.keep)
+        self.custom = CaseMetrics(case, guard=deadline.keep)
         scoring = settings.scoring if cutoffs is None else replace(settings.scoring, cutoffs=cutoffs)
         self.scorer = CaseScorer(case, self.outputs, scoring, priority_tolerance=registry.priority_tolerance)
         self.supported = supported_stages(engine)
@@ -126,6 +121,14 @@ class CaseRun:
             trial=trial,
             corpus=corpus,
             search_params=settings.search,
+        )
+        self._stages = StageResults(
+            self._executor,
+            outputs=self.outputs,
+            results=self.results,
+            scorer=self.scorer,
+            deadline=deadline,
+            passing=(KeyboardInterrupt, *passing),
         )
 
     # -- waiting and preparing ---------------------------------------------------------------------------------
@@ -177,13 +180,11 @@ class CaseRun:
 
     def give_up(self) -> None:
         """The stage that blocks the loop, and all that were to come, are over; what it still does goes nowhere."""
-        self._given_up = True
+        self._stages.given_up = True
         over = time_is_over(self.time_limit or 0.0)
         for late in self.plan.run:
             if late not in self.results:
-                broken = self._broken_before(late)
-                error = case_error(late, over) if broken is None else _void(late, broken)
-                self.results[late] = StageResult(error=error)
+                self.results[late] = self._stages.void(late) or StageResult(error=case_error(late, over))
 
     def go_ahead(self) -> None:
         """From now on every stage runs on the loop: two threads must not both take the case up."""
@@ -200,9 +201,9 @@ class CaseRun:
         async with self._lock:
             for needed in (*CHAIN.get(stage, ()), stage):
                 if needed in self.plan.run and needed not in self.results:
-                    result = await self._run(needed)
-                    if not self._given_up:
-                        self.results[needed] = result
+                    result = await self._stages.attempt(needed)
+                    if not self._stages.given_up:
+                        self.results[needed], self._sections = result, None
         return self.results.get(stage, IDLE)
 
     async def work_ahead(self) -> None:
@@ -226,7 +227,7 @@ class CaseRun:
 
     def _status_of_metric(self, metric: CustomMetric) -> StageStatus | None:
         """Why the metric is not computed in this case; ``None`` where it is."""
-        if self._given_up or self._stage_errors(metric.stages):
+        if self._stages.given_up or self._stage_errors(metric.stages):
             return "void"
         lacking = any(self.outputs.of(stage) is None for stage in metric.stages)
         return "no_truth" if lacking or not self.results else None
@@ -259,9 +260,10 @@ class CaseRun:
                 output = self._executor.checked(stage, given.output)
                 if stage == "l1":
                     output = normalize_memories(output, self.registry, Notes(stage, self.outputs.facts))
-                given = replace(given, output=output, metrics=self._measure(stage, output, given.metrics))
+                given = replace(given, output=output, metrics=self._stages.measure(stage, output, given.metrics))
             except Exception as error:
                 given = replace(given, error=case_error(stage, error))
+            self._sections = None
         self.results[stage] = given
 
     @property
@@ -271,73 +273,9 @@ class CaseRun:
 
     def restore(self, stage: str, output: Any, calls: Sequence[CallRecord], seconds: float) -> None:
         """Put what an earlier run of the same stage gave in its place, scored by this run's options."""
-        metrics = self._measure(stage, output) if output is not None else None
-        self.results[stage] = StageResult(output, metrics, None, tuple(calls), seconds)
-
-    # -- one stage ---------------------------------------------------------------------------------------------
-
-    async def _run(self, stage: str) -> StageResult:
-        started = time.perf_counter()
-        calls: list[CallRecord] = []
-        notes = Notes(stage, self.outputs.facts)
-        broken = self._broken_before(stage)
-        if broken is not None:
-            return StageResult(error=_void(stage, broken))
-        try:
-            output = await self._deadline.keep(partial(self._executor.perform, stage, Trace(calls, notes)))
-            metrics = None if self._given_up else self._measure(stage, output)
-        except asyncio.CancelledError as error:
-            task = None if self._here else asyncio.current_task()
-            if not self._here and (task is None or task.cancelling()):
-                raise
-            # Nobody cancelled the case: something inside the engine was, and the engine let it out.
-            return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=_since(started))
-        except self._passing:
-            raise
-        except BaseException as error:
-            if stage not in self.plan.scored and stage == "l15" and getattr(error, "kind", None) == NO_PREDICTION:
-                # Only needed on the way to recorded outputs, which stand as they are without it.
-                return StageResult(seconds=_since(started))
-            return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=_since(started))
-        finally:
-            notes.close()
-        return StageResult(output, metrics, None, tuple(calls), _since(started))
-
-    def _measure(self, stage: str, output: Any, metrics: SectionRecord | None = None) -> SectionRecord | None:
-        """Keep the output, and the figures of a scored stage."""
-        self._keep(stage, output)
+        metrics = self._stages.measure(stage, output) if output is not None else None
         self._sections = None
-        if stage not in self.plan.scored:
-            return metrics
-        found = metrics if metrics is not None else self.scorer.stage_metrics(stage)
-        if self.scorer.matched_by_content(stage):
-            note = {
-                "kind": "note",
-                "stage": stage,
-                "text": f"{stage}: memories without a known id were found by content",
-            }
-            if note not in self.outputs.facts:
-                self.outputs.facts.append(note)
-        return found
-
-    def _broken_before(self, stage: str) -> str | None:
-        """The failed stage that voids this one. Injection of labelled memories builds on none."""
-        if not self.settings.chained or stage == "inject":
-            return None
-        for needed in CHAIN[stage]:
-            result = self.results.get(needed)
-            if result is not None and result.error is not None:
-                return needed
-        return None
-
-    # -- outputs -----------------------------------------------------------------------------------------------
-
-    def _keep(self, stage: str, output: Any) -> None:
-        if stage == "inject":
-            self.outputs.inject_labelled = output.get("labelled")
-            self.outputs.inject_pipeline = output.get("pipeline")
-        elif stage in ("l1", "l15", "l2", "template", "search"):
-            setattr(self.outputs, stage, output)
+        self.results[stage] = StageResult(output, metrics, None, tuple(calls), seconds)
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -395,10 +333,6 @@ class CaseRun:
     def close(self) -> None:
         """Close the databases that the run opened itself."""
         self._executor.close()
-
-
-def _void(stage: str, broken: str) -> CaseError:
-    return CaseError(stage, "void", f"not measured: stage {broken} failed")
 
 
 def _since(started: float) -> float:

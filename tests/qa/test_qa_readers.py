@@ -85,6 +85,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr("pytest_memeval.qa.conversations.time", made)
     monkeypatch.setattr("pytest_memeval.runner.time", made)
+    monkeypatch.setattr("pytest_memeval.stage_results.time", made)
     return made
 
 
