@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_memeval.metrics.l15 import decisions_that_count
@@ -92,3 +92,20 @@ def decisions_by_memory(
         if new_memories[index].id is None:
             chosen[index] = Decision(index, "store", result_id=decision.result_id)
     return chosen
+
+
+def memories_after_resolution(
+    case: EvalCase, new_memories: Sequence[Memory], decisions: Iterable[Decision]
+) -> list[Memory]:
+    """The new memories as they live in the store after conflict resolution, each id once."""
+    stored = {memory.id: memory for memory in case.existing_memories}
+    deciding = decisions_by_memory(case, new_memories, decisions)
+    live: dict[str | int, Memory] = {}
+    for index, memory in enumerate(new_memories):
+        decision = deciding.get(index)
+        identity = live_id(memory, decision)
+        now = replace(memory, id=identity, content=live_content(memory, decision))
+        if decision is not None and decision.action == "skip" and identity in stored:
+            now = stored[identity]
+        live.setdefault(identity if identity is not None else index, now)
+    return list(live.values())

@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.case_stores import CaseStores
 from pytest_memeval.custom_metrics import SECTION, CaseMetrics, CustomMetric, registered
 from pytest_memeval.deadline import Deadline, time_is_over
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import CaseDatabases, StageError, supported_stages
-from pytest_memeval.execution import Notes, StageExecutor
+from pytest_memeval.engine_calls import EngineCalls
+from pytest_memeval.execution import StageExecutor
 from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.failures import case_error
 from pytest_memeval.llm.protocol import ChatModel, Embedder
@@ -24,6 +26,7 @@ from pytest_memeval.results import CallRecord, CaseError, StageResult, StageStat
 from pytest_memeval.run_settings import RunSettings
 from pytest_memeval.scoring import CaseScorer
 from pytest_memeval.stage_results import StageResults
+from pytest_memeval.stage_trace import Notes
 from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, why_idle
 from pytest_memeval.values import DISTILL_STAGES
 
@@ -102,24 +105,31 @@ class CaseRun:
             can_load=callable(getattr(engine, "load", None)),
             chained=settings.chained,
         )
-        self._executor = StageExecutor(
+        self._calls = EngineCalls(engine)
+        self._stores = CaseStores(
             case,
-            engine,
+            self._calls,
             llm=llm,
             prompts=prompts,
             registry=registry,
             templates=templates,
             embedder=embedder,
-            chained=settings.chained,
-            supported=self.supported,
-            plan=self.plan,
-            outputs=self.outputs,
-            results=self.results,
             databases=databases,
             get_folder=get_folder,
             label=self.label,
             trial=trial,
             corpus=corpus,
+        )
+        self._executor = StageExecutor(
+            case,
+            self._calls,
+            self._stores,
+            templates=templates,
+            chained=settings.chained,
+            supported=self.supported,
+            plan=self.plan,
+            outputs=self.outputs,
+            results=self.results,
             search_params=settings.search,
         )
         self._stages = StageResults(
@@ -170,8 +180,8 @@ class CaseRun:
     def _runs_here(self) -> bool:
         """Whether nothing ever has to wait on the loop: then crossing to its thread and back would only cost time."""
         if self._here is None:
-            self._here = self._executor.is_plain
-            self._executor.wait_for = self._loop.run if self._here else None
+            self._here = self._calls.is_plain
+            self._calls.wait_for = self._loop.run if self._here else None
         return self._here
 
     def _give_up(self, stage: str) -> StageResult:
@@ -188,7 +198,7 @@ class CaseRun:
 
     def go_ahead(self) -> None:
         """From now on every stage runs on the loop: two threads must not both take the case up."""
-        self._here, self._executor.wait_for = False, None
+        self._here, self._calls.wait_for = False, None
 
     async def advance(self, stage: str) -> StageResult:
         """Run the stage and what it builds on, unless done. An empty result for a stage that the case does not need."""
@@ -327,12 +337,12 @@ class CaseRun:
 
     def keep_databases(self, folder: Path) -> None:
         """Write the case's main databases to ``folder``."""
-        if isinstance(self._executor.databases, OpenDatabases):
-            self._executor.databases.keep(folder)
+        if isinstance(self._stores.databases, OpenDatabases):
+            self._stores.databases.keep(folder)
 
     def close(self) -> None:
         """Close the databases that the run opened itself."""
-        self._executor.close()
+        self._stores.close()
 
 
 def _since(started: float) -> float:

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.execution import Notes, StageExecutor, Trace
 from pytest_memeval.failures import case_error
 from pytest_memeval.results import CallRecord, CaseError, StageResult
+from pytest_memeval.stage_trace import Notes, Trace
 from pytest_memeval.stages import CHAIN
 
 if TYPE_CHECKING:
     from pytest_memeval.deadline import Deadline
+    from pytest_memeval.execution import StageExecutor
     from pytest_memeval.metrics.sections import SectionRecord
     from pytest_memeval.outputs import Outputs
     from pytest_memeval.scoring import CaseScorer
@@ -59,7 +60,7 @@ class StageResults:
             output = await self._deadline.keep(partial(self._executor.perform, stage, Trace(calls, notes)))
             metrics = None if self.given_up else self.measure(stage, output)
         except asyncio.CancelledError as error:
-            if self._executor.wait_for is None:
+            if self._executor.calls.wait_for is None:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
