@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +81,26 @@ def names_own(config: pytest.Config, key: str) -> bool:
             if ours and OWN[key].search(file.read_text(encoding="utf-8", errors="replace")):
                 return True
     return False
+
+
+def nodes_of_cases(config: pytest.Config, ids: Iterable[str]) -> list[str]:
+    """The node ids that are cases', told by their files."""
+    known: dict[str, bool] = {}
+    found = []
+    for node_id in ids:
+        name, _, rest = node_id.partition("::")
+        if rest and Path(name).suffix in SUFFIXES:
+            if name not in known:
+                known[name] = _is_taken(config, name)
+            if known[name]:
+                found.append(node_id)
+    return found
+
+
+def _is_taken(config: pytest.Config, name: str) -> bool:
+    """Whether the file of a node id is one of ours: its name says so, or the command line has it."""
+    path = config.rootpath / name
+    if matches_files(config, path):
+        return True
+    folder = config.invocation_params.dir
+    return any(os.path.abspath(folder / str(arg).partition("::")[0]) == str(path) for arg in config.args)

@@ -7,13 +7,12 @@ import json
 import os
 import signal
 import time
-from collections.abc import Generator, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.case_files import SUFFIXES, matches_files, unmatched_folders
+from pytest_memeval.case_files import nodes_of_cases, unmatched_folders
 from pytest_memeval.session import CHOSEN_DIST, HANDED, HARNESS, RESUME_FROM, settings_of
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class Controller:
         return CaseScheduling(
             config,
             log,
-            lambda ids: ahead and bool(self._cases_of(ids)),
+            lambda ids: ahead and bool(nodes_of_cases(config, ids)),
             in_turn=stops,
             stealing=chosen == "worksteal",
         )
@@ -140,27 +139,7 @@ class Controller:
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         # Which of them are cases the workers say with their first record; this serves when none arrives.
         if not self._collected:
-            self._collected.update(self._cases_of(ids))
-
-    def _cases_of(self, ids: Iterable[str]) -> list[str]:
-        """The node ids that are cases', told by their files."""
-        known: dict[str, bool] = {}
-        found = []
-        for node_id in ids:
-            name, _, rest = node_id.partition("::")
-            if rest and Path(name).suffix in SUFFIXES:
-                if name not in known:
-                    known[name] = self._is_case_file(name)
-                if known[name]:
-                    found.append(node_id)
-        return found
-
-    def _is_case_file(self, name: str) -> bool:
-        path = self.config.rootpath / name
-        if matches_files(self.config, path):
-            return True
-        folder = self.config.invocation_params.dir
-        return any(os.path.abspath(folder / str(arg).partition("::")[0]) == str(path) for arg in self.config.args)
+            self._collected.update(nodes_of_cases(self.config, ids))
 
     def _evaluates_nothing(self) -> bool:
         option = self.config.option
@@ -191,12 +170,27 @@ class Controller:
                 self.budget.check(self.recorder)
             if self.stopper is not None:
                 self.stopper.check(self.recorder)
-            self._progress()
+            self._tell_progress()
         if getattr(report, "memeval_again", False):
-            _forget_in_junit(self.config, report)
+            from pytest_memeval.junit_xml import forget_attempt
+
+            forget_attempt(self.config, report)
         if getattr(report, "memeval_crash", False):
+            from pytest_memeval.crashes import teardown_after
+
             # The item's end never came: reporters that wait for it, such as the HTML one, get it here.
-            self.config.hook.pytest_runtest_logreport(report=_teardown_after(report))
+            self.config.hook.pytest_runtest_logreport(report=teardown_after(report))
+
+    def _tell_progress(self) -> None:
+        now = time.monotonic()
+        if self.config.get_verbosity() < 0 or now - self._progress_at < self.recorder.settings.progress:
+            return
+        self._progress_at = now
+        terminal = self.config.pluginmanager.getplugin("terminalreporter")
+        if terminal is not None:
+            from pytest_memeval.run_terminal import write_progress
+
+            write_progress(terminal, self.recorder)
 
     def _take(self, report: Any, *, rerun: bool) -> None:
         # Terminal and HTML reporters keep every report, and need not keep these texts with it.
@@ -244,27 +238,6 @@ class Controller:
             return
         self.crashes.take(crashitem, report, sched)
 
-    def _progress(self) -> None:
-        recorder = self.recorder
-        now = time.monotonic()
-        if self.config.get_verbosity() < 0 or now - self._progress_at < recorder.settings.progress:
-            return
-        self._progress_at = now
-        total, done = len(recorder.selected), len(recorder.results)
-        terminal = self.config.pluginmanager.getplugin("terminalreporter")
-        if terminal is None:
-            return
-        from pytest_memeval.report.console import console_text
-        from pytest_memeval.report.messages import text
-
-        errored = sum(result.outcome == "errored" for result in recorder.results.values())
-        line = text("terminal.progress", recorder.settings.lang, done=done, total=total, errored=errored)
-        terminal.ensure_newline()
-        if getattr(terminal._tw, "width_of_current_line", 0):
-            # The dots of several workers belong to no file, and ensure_newline knows nothing of them.
-            terminal.write("\n")
-        terminal.write_line(f"memeval: {console_text(line, _encoding(terminal))}")
-
     # -- the end -----------------------------------------------------------------------------------------------
 
     @pytest.hookimpl(tryfirst=True)
@@ -311,10 +284,7 @@ class Controller:
         except OSError as error:
             self._report_trouble(error)
             report = recorder.report
-        if report is not None and recorder.variants is None:
-            _add_suite_properties(self.config, report)
-        for name, own in (recorder.variants.reports if recorder.variants is not None else {}).items():
-            _add_suite_properties(self.config, own, variant=name)
+        self._tell_junit(recorder, report)
         if self._crashes is not None and self._crashes.deaths:
             from pytest_memeval.harness import remove_scratch
 
@@ -330,6 +300,14 @@ class Controller:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             # A process that died or fell silent can leave a run green: the gates' verdict does not cover that.
             self._only_lost = lost and not missed
+
+    def _tell_junit(self, recorder: Recorder, report: Mapping[str, Any] | None) -> None:
+        from pytest_memeval.junit_xml import add_suite_properties
+
+        if report is not None and recorder.variants is None:
+            add_suite_properties(self.config, report)
+        for name, own in (recorder.variants.reports if recorder.variants is not None else {}).items():
+            add_suite_properties(self.config, own, variant=name)
 
     def _check_judge(self, recorder: Recorder) -> None:
         """Put known answers to the run's judge, where that was asked for and the run came to its end."""
@@ -362,84 +340,18 @@ class Controller:
                 terminalreporter.write_line(f"memeval: {line}", yellow=True)
         if recorder is None or (recorder.report is None and not self._trouble and recorder.variants is None):
             return
-        from pytest_memeval.report.console import console_text
-        from pytest_memeval.report.messages import text
-        from pytest_memeval.report.terminal import summary_lines
+        from pytest_memeval.run_terminal import run_lines, write_lines
 
-        lang = recorder.settings.lang
-        terminalreporter.section("memeval")
-        lines = list(recorder.variants.lines()) if recorder.variants is not None else []
-        lines += (
-            summary_lines(
-                recorder.report,
-                lang=lang,
-                verbosity=self.config.get_verbosity(),
-                folder=None if recorder.folder is None else _shown(recorder.folder, recorder.base),
-                decides_exit=self._decides_exit,
-                middle=recorder.comparison_lines(),
-            )
-            if recorder.report is not None
-            else []
+        lines = run_lines(
+            recorder,
+            verbosity=self.config.get_verbosity(),
+            decides_exit=self._decides_exit,
+            only_lost=self._only_lost,
+            trouble=self._trouble,
         )
-        if self._only_lost:
-            lost = len(recorder.not_run())
-            lines.append((text("terminal.not_run_exit", lang, count=lost), _BAD))
-        lines += [(text(f"terminal.{what}", lang, error=error), _BAD) for what, error in self._trouble]
-        encoding = _encoding(terminalreporter)
-        for line, markup in lines:
-            terminalreporter.write_line(console_text(line, encoding), **markup)
-
-
-_BAD = {"red": True, "bold": True}
-
-
-def _teardown_after(report: pytest.TestReport) -> pytest.TestReport:
-    """The end of an item whose worker died."""
-    end = pytest.TestReport(
-        nodeid=report.nodeid,
-        location=report.location,
-        keywords=dict(report.keywords),
-        outcome="passed",
-        longrepr=None,
-        when="teardown",
-        duration=0.0,
-    )
-    end.node = getattr(report, "node", None)  # type: ignore[attr-defined]  # set by xdist on every report
-    return end
+        terminalreporter.section("memeval")
+        write_lines(terminalreporter, list(lines))
 
 
 def _lost(report: Mapping[str, Any] | None) -> bool:
     return report is not None and report["counts"]["not_run"] > 0
-
-
-def _add_suite_properties(config: pytest.Config, report: Mapping[str, Any], variant: str | None = None) -> None:
-    """The run's calls, tokens, cost and latencies as properties of the JUnit suite, where one is written."""
-    from _pytest.junitxml import xml_key
-
-    xml = config.stash.get(xml_key, None)
-    if xml is not None and report["usage"]["calls"]:
-        from pytest_memeval.report.timings import usage_properties
-
-        for name, value in usage_properties(report).items():
-            xml.add_global_property(name if variant is None else f"{name}[{variant}]", value)
-
-
-def _encoding(terminal: Any) -> str | None:
-    return getattr(terminal._tw._file, "encoding", None)
-
-
-def _shown(path: Path, base: Path) -> str:
-    try:
-        return str(path.relative_to(base))
-    except ValueError:
-        return str(path)
-
-
-def _forget_in_junit(config: pytest.Config, report: Any) -> None:
-    """An attempt that is made again has no end, and would stay in the XML as a test without a name."""
-    for plugin in config.pluginmanager.get_plugins():
-        if type(plugin).__name__ == "LogXML":
-            for key, reporter in list(plugin.node_reporters.items()):
-                if key[1] is report.node and reporter in plugin.node_reporters_ordered:
-                    plugin.node_reporters_ordered.remove(reporter)
-                    del plugin.node_reporters[key]

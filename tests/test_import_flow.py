@@ -21,6 +21,7 @@ KNOW_PYTEST = {
     "fixtures.py",
     "html_hooks.py",
     "items.py",
+    "junit_xml.py",
     "kind_items.py",
     "node_cases.py",
     "node_keys.py",
