@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval import outputs as shapes
+from pytest_memeval import output_shapes as shapes
 from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import StageContext, StageError
 from pytest_memeval.live_memories import labelled_memories, memories_after_resolution
-from pytest_memeval.outputs import OutputError, Outputs
+from pytest_memeval.outputs import Outputs
 from pytest_memeval.results import StageResult
 from pytest_memeval.stages import StagePlan, needed_stages
 from pytest_memeval.values import Hit, Memory
@@ -189,7 +189,7 @@ class StageExecutor:
             return shapes.inject_of(output)
         if stage == "search":
             return shapes.search_of(output)
-        raise OutputError(f"stage {stage} has no output of a known shape")
+        raise shapes.OutputError(f"stage {stage} has no output of a known shape")
 
     def _known_sections(self, mode: str, sections: list[Any]) -> list[Any]:
         """Sections under the templates' ids, where the engine names them by title."""

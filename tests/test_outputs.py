@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_memeval.outputs import (
+from pytest_memeval.output_shapes import (
     OutputError,
-    Outputs,
     blocks_of,
     decisions_of,
     inject_of,
@@ -23,6 +22,7 @@ from pytest_memeval.outputs import (
     sections_of,
     template_of,
 )
+from pytest_memeval.outputs import Outputs
 from pytest_memeval.values import Block, Decision, Memory, Scene, Section
 
 words = st.text(max_size=8)
