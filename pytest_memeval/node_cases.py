@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_memeval.session import harness_of
-from pytest_memeval.variant_harness import variant_of
 
 if TYPE_CHECKING:
     from _pytest.outcomes import Failed
@@ -118,6 +117,8 @@ def is_case_item(node: Any) -> bool:
 
 def setup_of(node: Any) -> Harness:
     """The harness as the node's variant sees it; a test in Python has the candidate's."""
+    from pytest_memeval.variant_harness import variant_of
+
     return variant_of(harness_of(node.config), getattr(node, "memeval_variant", None))
 
 

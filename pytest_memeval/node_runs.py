@@ -14,8 +14,6 @@ from pytest_memeval.node_cases import StageFailure, case_and_set, is_case_item, 
 from pytest_memeval.node_keys import PREFETCHER, RECORDED, RUN, SAID
 from pytest_memeval.node_search import corpus_for, embedder_of
 from pytest_memeval.session import harness_of
-from pytest_memeval.trial_records import trial_label
-from pytest_memeval.variant_harness import variant_of
 
 if TYPE_CHECKING:
     from _pytest.outcomes import Failed
@@ -35,6 +33,8 @@ else:
 def recorded_outputs(node: Any, variant: str | None = None) -> PredictionsEngine | None:
     """What --memeval-predictions names: it is scored in the place of any engine, a project's own included. ``variant``:
     whose rows are wanted, where ``node`` itself does not say."""
+    from pytest_memeval.variant_harness import variant_of
+
     setup = variant_of(harness_of(node.config), variant or getattr(node, "memeval_variant", None))
     if setup.settings.predictions is None:
         return None
@@ -83,6 +83,8 @@ def open_run(
         if harness.plan is not None:
             harness.plan.case_done(node.nodeid, run)
         if harness.settings.keep_db and harness.kept_databases is not None:
+            from pytest_memeval.trial_records import trial_label
+
             for trial, one in enumerate(getattr(run, "trials", (run,))):
                 name = trial_label(node.nodeid, trial)
                 folder = harness.kept_databases(name)
@@ -136,6 +138,7 @@ def make_run(
 ) -> tuple[CaseRun, Callable[[], None]]:
     """A run of the case that nobody has asked for anything yet, and what closes it with all that it has opened."""
     from pytest_memeval.runner import CaseRun
+    from pytest_memeval.trial_records import trial_label
 
     harness = setup_of(node)
     recorded = recorded_outputs(node)

@@ -120,7 +120,10 @@ def test_a_start_that_meets_no_case_imports_next_to_nothing(project: Project) ->
 
         def test_imports():
             loaded = {name for name in sys.modules if name.startswith("pytest_memeval")} - {"pytest_memeval"}
-            own = ("plugin", "options", "fixtures", "controller", "node_keys", "node_cases", "node_runs", "node_search")
+            own = (
+                "lazy_names", "plugin", "options", "session", "case_files", "fixtures", "controller",
+                "node_keys", "node_cases", "node_runs", "node_search",
+            )
             assert loaded <= {f"pytest_memeval.{name}" for name in own}
             assert not {"yaml", "rapidfuzz", "openai", "numpy", "nltk", "sqlite3"} & set(sys.modules)
         """,
@@ -295,7 +298,7 @@ def test_pytest_does_not_compile_the_plugin_anew(project: Project) -> None:
         "    hook = session.config.pluginmanager.rewrite_hook\n"
         "    own = [name for name in sys.modules if name.partition('.')[0] == 'pytest_memeval']\n"
         # What is loaded before the plugin's first hook is called has been seen to already.
-        "    names = ('plugin', 'options', 'session', 'case_files')\n"
+        "    names = ('lazy_names', 'plugin', 'options', 'session', 'case_files')\n"
         "    first = {'pytest_memeval', *(f'pytest_memeval.{name}' for name in names)}\n"
         "    print()\n"
         "    print(len(own) > 50, {name for name in own if sys.modules[name].__loader__ is hook} - first)\n"
