@@ -305,8 +305,9 @@ class _SectionBody:
             self._body.setdefault(name, {})[key] = estimate.value
         else:
             self._body[name] = estimate.value
-        known = estimate.low is not None and estimate.high is not None
-        self._intervals[flat] = [estimate.low, estimate.high] if known else None  # type: ignore[list-item]
+        low, high = estimate.low, estimate.high
+        known = low is not None and high is not None
+        self._intervals[flat] = None if low is None or high is None else [low, high]
         self._reasons.pop(flat, None)
         if not known:
             self._reasons[flat] = estimate.reason or "no interval"

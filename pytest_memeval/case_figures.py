@@ -88,10 +88,11 @@ def process_meta(run: CaseRun, owner: str, harness: Harness) -> Mapping[str, Any
     """Engine, model, prompts and matcher of a case, for the head of the report."""
     prompts, llm = run.prompts, run.llm
     engine = run.engine
+    version = getattr(engine, "version", None)
     return {
         "engine": {
             "name": str(getattr(engine, "name", type(engine).__name__)),
-            "version": None if getattr(engine, "version", None) is None else str(engine.version),  # type: ignore[attr-defined]
+            "version": None if version is None else str(version),
         },
         "supported_stages": list(run.supported),
         "model": {

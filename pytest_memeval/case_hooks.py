@@ -66,7 +66,7 @@ class CaseHooks:
             report.result = [node for found in report.result for node in each_variant(found)]
         if report.failed and isinstance(collector, CaseFile | KindFile):
             # xdist hands such attributes on: the controller tells of the file in the report.
-            report.memeval_broken = _first_problem(report.longreprtext)  # type: ignore[attr-defined]
+            report.memeval_broken = _first_problem(report.longreprtext)  # type: ignore[attr-defined]  # one of our own
         return report
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -116,7 +116,7 @@ class CaseHooks:
         if call.when == "call" and run is not None and self._shows_figures:
             main = kind_figure(item, run) if isinstance(item, KindItem) else main_figure(run)
             if main:
-                report.memeval_main = main + self._alone(item)  # type: ignore[attr-defined]
+                report.memeval_main = main + self._alone(item)  # type: ignore[attr-defined]  # one of our own
         if call.when == "teardown":
             self._hand_over(report, item, owner, run)
             _forget(item)

@@ -273,7 +273,7 @@ def _vectors(corpus: Sequence[Document], queries: QuerySet, embedder: Embedder) 
         return vector_ranks(corpus, queries.queries, embedder)
     except (TuningError, StageError, ChatModelError, CacheError):
         raise
-    except Exception as error:
+    except Exception as error:  # whatever an embedder of the project's does
         raise StageError(redact(f"{type(error).__name__}: {error}".rstrip(": ")), kind="embedder") from None
 
 

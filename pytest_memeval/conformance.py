@@ -89,10 +89,10 @@ class Check:
         name = getattr(engine, "name", None)
         if not isinstance(name, str) or not name.strip():
             yield Finding("name", "failed", "the engine has no attribute name, a text: reports could not tell it apart")
-        elif getattr(engine, "version", None) is None:
+        elif (version := getattr(engine, "version", None)) is None:
             yield Finding("name", "warning", f"{name} has no version: a report cannot say which one was measured")
         else:
-            yield Finding("name", "ok", f"{name} {engine.version}")  # type: ignore[attr-defined]
+            yield Finding("name", "ok", f"{name} {version}")
 
     def _loading(self, engine: object, stages: tuple[str, ...]) -> Iterator[Finding]:
         reading = [stage for stage in stages if stage != "l1"]

@@ -70,7 +70,7 @@ def question_findings(
         except TimeoutError:
             yield Finding("qa", "failed", f"no answer within {patience:g} s")
             return
-        except Exception as error:
+        except Exception as error:  # whatever an engine does
             told = case_error("qa", error)
             yield Finding("qa", "failed", f"{told.kind}: {told.message}")
             return

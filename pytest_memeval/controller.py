@@ -92,9 +92,10 @@ class Controller:
             self._broken[report.nodeid] = problem
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
+        items: list[Any] = session.items  # of any class: what they have tells
         cases = {
-            item.nodeid: getattr(item, "memeval_set", None) or item.case_file.nodeid  # type: ignore[attr-defined]
-            for item in session.items
+            item.nodeid: getattr(item, "memeval_set", None) or item.case_file.nodeid
+            for item in items
             if hasattr(item, "memeval_set") or hasattr(item, "case_file")
         }
         if cases and not self._evaluates_nothing():

@@ -31,7 +31,7 @@ def has_conversations(node_ids: Sequence[str]) -> bool:
     return False
 
 
-class ByConversation(LoadScopeScheduling):  # type: ignore[misc]
+class ByConversation(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """xdist's scheduling by scope, a conversation being one."""
 
     _scopes: dict[str, str] | None = None

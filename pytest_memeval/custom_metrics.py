@@ -168,7 +168,7 @@ class CaseMetrics:
     async def _take(self, one: CustomMetric, start: Callable[[], Awaitable[Any]]) -> None:
         try:
             self.values[one.name] = await (start() if self.guard is None else self.guard(start))
-        except Exception as error:
+        except Exception as error:  # whatever the project's function does: an error of this metric alone
             self.values[one.name] = error
 
     def finish(
@@ -200,7 +200,7 @@ class CaseMetrics:
             return
         try:
             self.values[one.name] = one.function(self.case, outputs)
-        except Exception as error:
+        except Exception as error:  # whatever the project's function does: an error of this metric alone
             self.values[one.name] = error
 
     def _read(
@@ -219,7 +219,7 @@ class CaseMetrics:
                 ratios.update(found)
             else:
                 ratios[one.name] = (_number(value), 1.0)
-        except Exception as error:
+        except Exception as error:  # the function's own, raised again, or what is wrong with its value
             from pytest_memeval.failures import case_error
 
             told = case_error(one.path, error)

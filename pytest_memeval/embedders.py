@@ -97,6 +97,6 @@ class SentenceEmbedder:
             ) from error
         try:
             return SentenceTransformer(self.model)
-        except Exception as error:
+        except Exception as error:  # a missing model, no network, a broken file: each has its own kind
             text = f"embedder 'sentence-transformers': model {self.model!r} cannot be loaded: {error}"
             raise StageError(text, kind="embedder") from error

@@ -192,9 +192,10 @@ def _stage(request: pytest.FixtureRequest, run: CaseRun, stage: str, **before: S
 def _pipeline(request: pytest.FixtureRequest, stage: str) -> StageResult | None:
     """The result of a stage that another one can do without: by its fixture, so that an override is heeded."""
     try:
-        return request.getfixturevalue(f"memeval_{stage}")  # type: ignore[no-any-return]
+        result: StageResult = request.getfixturevalue(f"memeval_{stage}")
     except StageFailure:
         return None
+    return result
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def _run_case_for(stages: tuple[str, ...]) -> Callable[..., None]:
 
     run_case.__name__ = run_case.__qualname__ = "run_case"
     # pytest reads argument names from the signature; what varies here is only which stages are asked for.
-    run_case.__signature__ = Signature(  # type: ignore[attr-defined]
+    run_case.__signature__ = Signature(  # type: ignore[attr-defined]  # inspect looks for it there
         [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     )
     return run_case

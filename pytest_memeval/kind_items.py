@@ -30,7 +30,7 @@ def _asks_for(names: tuple[str, ...]) -> Callable[..., None]:
     def run_case(**fixtures: Any) -> None:
         """Everything is done in the item's set-up."""
 
-    run_case.__signature__ = Signature(  # type: ignore[attr-defined]
+    run_case.__signature__ = Signature(  # type: ignore[attr-defined]  # inspect looks for it there
         [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     )
     return run_case

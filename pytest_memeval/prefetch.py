@@ -225,9 +225,7 @@ class Prefetcher:
             ),
             None,
         )
-        if self._worker is not None and self._config.workerinput.get(  # type: ignore[attr-defined]
-            "memeval_steals", False
-        ):
+        if self._worker is not None and getattr(self._config, "workerinput", {}).get("memeval_steals", False):
             from pytest_memeval.schedule import keep_begun
 
             keep_begun(self._worker, self._part_with, self._lose)

@@ -271,7 +271,7 @@ class CaseRun:
                 if stage == "l1":
                     output = normalize_memories(output, self.registry, Notes(stage, self.outputs.facts))
                 given = replace(given, output=output, metrics=self._stages.measure(stage, output, given.metrics))
-            except Exception as error:
+            except Exception as error:  # an output that cannot be measured is an error of its stage
                 given = replace(given, error=case_error(stage, error))
             self._sections = None
         self.results[stage] = given

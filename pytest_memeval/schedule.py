@@ -24,7 +24,7 @@ STEALS_INPUT = "memeval_steals"
 IN_VAIN_OUTPUT = "memeval_in_vain"
 
 
-class StealingCases(WorkStealingScheduling):  # type: ignore[misc]
+class StealingCases(WorkStealingScheduling):  # type: ignore[misc]  # xdist has no types
     """Work stealing that ends where there is nothing to steal but what the worker has begun.
 
     Each worker's share is a stretch of neighbours; ``in_turn`` deals the items out one by one instead, so that all

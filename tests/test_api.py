@@ -16,7 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "plugin"))
 
-from chat_project import MODEL, chat_server, good_answer, simple_case  # noqa: F401
+from chat_project import MODEL, chat_server, good_answer, simple_case  # noqa: F401  # chat_server is a fixture
 from chat_server import ChatServer
 from dataset_samples import locomo_record
 from plugin_project import case, good_cases, stable
@@ -157,7 +157,10 @@ def test_cases_overlap_up_to_the_limit_and_give_the_same_report() -> None:
     assert careful.most == 1
 
 
-def test_answers_are_cached_as_pytest_caches_them(chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_answers_are_cached_as_pytest_caches_them(
+    chat_server: ChatServer,  # noqa: F811  # the fixture
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("MEMEVAL_API_KEY", "k")
     chat_server.script = good_answer
     file = write([simple_case(number) for number in range(4)])

@@ -108,8 +108,9 @@ def test_an_ascii_console_degrades(here: Path, monkeypatch: pytest.MonkeyPatch) 
     import io
 
     for kind in ("terminal", "json"):
-        out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+        written = io.BytesIO()
+        out = io.TextIOWrapper(written, encoding="ascii")
         monkeypatch.setattr(sys, "stdout", out)
         assert main(["compare", "a", "b", "--format", kind]) == 0
         out.flush()
-        assert out.buffer.getvalue()  # type: ignore[attr-defined]
+        assert written.getvalue()

@@ -120,7 +120,7 @@ def test_names() -> None:
     with pytest.raises(MetricError, match="unknown stage 'l3'"):
         metric(stages=("l3",))(one)
     with pytest.raises(MetricError, match="no function"):
-        custom_metrics.register(CustomMetric("x", 7))  # type: ignore[arg-type]
+        custom_metrics.register(CustomMetric("x", 7))  # type: ignore[arg-type]  # that is the fault
     assert [known.name for known in registered("distill")] == ["same"]
     assert registered("qa") == []
 

@@ -6,6 +6,7 @@ import sqlite3
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from report_samples import full_case, run_info, set_info
@@ -16,12 +17,12 @@ from pytest_memeval.history_series import breaks, history_html, history_text, se
 from pytest_memeval.report.build import build_report
 
 
-def row(number: int, *, root: str = "", cases: int = 6, **fields: object) -> HistoryRow:
+def row(number: int, *, root: str = "", cases: int = 6, **fields: Any) -> HistoryRow:
     info = run_info(
         run_id=f"run-{number:03}", timestamp=f"2026-08-{number + 1:02}T10:00:00+00:00", config={"rootdir": root}
     )
     report = build_report(info, [set_info()], [full_case(one) for one in range(1, cases + 1)])
-    return replace(row_of(report), **fields)  # type: ignore[arg-type]
+    return replace(row_of(report), **fields)
 
 
 def test_rows_come_back_as_they_went(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_memeval.identity import identity_of, source_digest
 from pytest_memeval.options import SettingsError
-from pytest_memeval.results import CaseResult
+from pytest_memeval.results import CaseResult, Outcome
 from pytest_memeval.resume import (
     ABSENT,
     CHANGED,
@@ -30,8 +30,8 @@ from pytest_memeval.resume_key import PARTS, changed_parts
 KEY = ".".join("abcdefg")
 
 
-def line(node_id: str, outcome: str = "scored", **fields: Any) -> str:
-    result = CaseResult(node_id, "s.yaml", node_id.rpartition(":")[2], outcome, resume_key=KEY)  # type: ignore[arg-type]
+def line(node_id: str, outcome: Outcome = "scored", **fields: Any) -> str:
+    result = CaseResult(node_id, "s.yaml", node_id.rpartition(":")[2], outcome, resume_key=KEY)
     return json.dumps({**result.to_json(), **fields}) + "\n"
 
 
@@ -139,7 +139,7 @@ def test_an_engine_is_known_by_its_version_else_by_its_source(tmp_path: Path, mo
     write(package / "prompts.txt", "no source")
     other = write(package / "other.py", "A = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    from memory_system_x.parts.engine import Engine  # type: ignore[import-not-found]
+    from memory_system_x.parts.engine import Engine  # type: ignore[import-not-found]  # written above
 
     first = identity_of(Engine())
     assert first is not None

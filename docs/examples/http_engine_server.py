@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         try:
             self.answer(200, {"result": carry_out(self.path.rpartition("/")[2], body)})
-        except Exception as error:
+        except Exception as error:  # whatever it is, the caller gets an answer
             self.answer(500, {"error": {"kind": "word_memory", "message": f"{type(error).__name__}: {error}"}})
 
     def answer(self, status, data):

@@ -280,8 +280,7 @@ def _counts(
         sums = [(one, two) for one, two in both if one is not None and two is not None]
         first, second = (whole(math.fsum(pair[side] for pair in sums)) if sums else None for side in (0, 1))
         reason = blocked.get(path)
-        known = first is not None and second is not None and reason is None
-        apart = whole(second - first) if known else None  # type: ignore[operator]
+        apart = None if reason is not None or first is None or second is None else whole(second - first)
         signal: Signal = "incomparable" if reason else "unmeasured" if apart is None else "untested"
         result.append(
             MetricDifference(

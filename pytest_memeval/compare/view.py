@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,17 @@ from pytest_memeval.compare.model import CaseChange, CaseNote, Comparison, Memor
 from pytest_memeval.report.numbers import DECIMALS, number_text, value_text
 
 Style = Literal["plain", "good", "bad", "warn", "faint", "bold"]
+#: How a setting that differs is shown, by what it does to the comparison.
+EFFECT_STYLES: Mapping[str, Style] = {"limits": "bad", "subject": "bold", "note": "warn"}
+#: What is noted of cases, in the order shown.
+NOTE_STYLES: Mapping[str, Style] = {
+    "newly_errored": "bad",
+    "vanished": "bad",
+    "newly_skipped": "warn",
+    "content_changed": "warn",
+    "recovered": "good",
+    "added": "plain",
+}
 
 MOST_CASES = 10
 MOST_NOTES = 50
@@ -106,8 +117,7 @@ class _View:
         c = self._c
         for setting in c.settings:
             title = setting_title(setting.name, self._lang)
-            style: Style = {"limits": "bad", "subject": "bold", "note": "warn"}[setting.effect]  # type: ignore[assignment]
-            yield Line(self._(setting.effect, name=title, a=setting.a, b=setting.b), style)
+            yield Line(self._(setting.effect, name=title, a=setting.a, b=setting.b), EFFECT_STYLES[setting.effect])
         kinds = dict.fromkeys(setting.name.partition(" ")[0] for setting in c.subjects)
         if len(kinds) > 1:
             names = ", ".join(setting_title(name, self._lang) for name in kinds)
@@ -130,8 +140,8 @@ class _View:
             yield Line(self._("zero"), "bad")
         elif c.is_unchanged:
             limited = any(setting.effect == "limits" for setting in c.settings)
-            key, style = ("same_partly", "warn") if limited else ("same", "good")
-            yield Line(self._(key, count=c.compared), style)
+            key = "same_partly" if limited else "same"
+            yield Line(self._(key, count=c.compared), "warn" if limited else "good")
         else:
             yield Line(self._("compared", count=c.compared, unchanged=c.unchanged))
         lost = max((metric.lost for metric in (*c.metrics, *c.keyed)), default=0)
@@ -142,19 +152,11 @@ class _View:
 
     def notes(self) -> Iterator[Block]:
         """Cases that are not in it, or not whole."""
-        for key, style in (
-            ("newly_errored", "bad"),
-            ("vanished", "bad"),
-            ("newly_skipped", "warn"),
-            ("content_changed", "warn"),
-            ("recovered", "good"),
-            ("added", "plain"),
-        ):
+        for key, style in NOTE_STYLES.items():
             notes: Sequence[CaseNote] = getattr(self._c, key)
             if notes:
                 rows = tuple(
-                    (Cell(note.case, style, code=True), Cell(self._reason(note)))  # type: ignore[arg-type]
-                    for note in notes[:MOST_NOTES]
+                    (Cell(note.case, style, code=True), Cell(self._reason(note))) for note in notes[:MOST_NOTES]
                 )
                 head = (self._("case"), self._("reason"))
                 yield Block(f"{self._(key)} ({len(notes)})", head=head, rows=rows, more=len(notes) - len(rows))

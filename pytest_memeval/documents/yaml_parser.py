@@ -73,7 +73,7 @@ class _YamlParser:
             raise self.error(0, f"not readable as YAML: {error}") from None
         try:
             self.read(_event_source(shield.text, pure_python), shield)
-        except Exception as error:
+        except Exception as error:  # YAMLError, by name: PyYAML is imported late
             if not any(cls.__name__ == "YAMLError" for cls in type(error).__mro__):
                 raise
             raise self.syntax_error(error, shield.text) from None

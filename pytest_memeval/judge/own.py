@@ -71,7 +71,7 @@ class OwnJudge:
             raise
         except ChatModelError as error:
             raise JudgeError(redact(without_addresses(str(error))), kind=error.kind) from error
-        except Exception as error:
+        except Exception as error:  # whatever the project's judge does
             raise JudgeError(redact(without_addresses(f"{self.name}: {type(error).__name__}: {error}"))) from error
         return self._verdict(given, mode)
 

@@ -56,8 +56,8 @@ class Verdict:
         return self.score >= RIGHT_FROM
 
 
-_RIGHT = frozenset("yes correct right true accurate 是 对 正确 是的 对的 正確".split())  # noqa: SIM905
-_WRONG = frozenset("no incorrect wrong false inaccurate 否 错 错误 不对 不正确 不是 不 錯誤".split())  # noqa: SIM905
+_RIGHT = frozenset("yes correct right true accurate 是 对 正确 是的 对的 正確".split())  # noqa: SIM905  # read as a line
+_WRONG = frozenset("no incorrect wrong false inaccurate 否 错 错误 不对 不正确 不是 不 錯誤".split())  # noqa: SIM905  # as above
 _NEGATION = frozenset({"not", "isn't", "isnt", "wasn't", "aren't"})
 _DEGREE = frozenset({"entirely", "fully", "completely", "quite", "really", "at", "all", "exactly"})
 _PADDING = frozenset(

@@ -215,7 +215,7 @@ class CachedChatModel(SyncCompletion):
         try:
             reply = await self._ask(request)
             await self._store(key, request, reply)
-        except Exception as error:
+        except Exception as error:  # raised by whoever waits for the answer
             flight.future.set_exception(error)
         else:
             flight.future.set_result(reply)

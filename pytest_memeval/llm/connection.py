@@ -275,9 +275,9 @@ def _fault_in_body(answer: Any, junk: JunkBody) -> Fault:
     """Some servers answer 200 with an error inside; without one, the answer is junk and tried again."""
     if isinstance(answer, Mapping) and answer.get("error"):
         inner = answer["error"]
-        code = inner.get("code") if isinstance(inner, Mapping) else None
+        code: Any = inner.get("code") if isinstance(inner, Mapping) else None
         try:
-            status = int(code)  # type: ignore[arg-type]
+            status = int(code)
         except (TypeError, ValueError):
             status = 500
         return fault_of_answer(status if 400 <= status <= 599 else 500, answer)

@@ -243,7 +243,7 @@ async def _send(writer: asyncio.StreamWriter, response: HttpResponse, *, keep: b
                 await writer.drain()
     except ConnectionError:
         raise
-    except Exception:
+    except Exception:  # whatever the stream's source does
         # The answer has begun: an end without its last chunk is all that can still say that it is not whole.
         return False
     finally:

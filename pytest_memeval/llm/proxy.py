@@ -218,7 +218,7 @@ class Proxy:
         """An answer that comes in one piece, good or bad."""
         try:
             raw = (await response.aread()).decode("utf-8", "replace")
-        except Exception as error:
+        except Exception as error:  # however the server broke off
             broken = self.upstream.unreachable(error, asked)
             self.log.note(
                 asked, request, error=error_text(broken), attempts=attempts, seconds=time.perf_counter() - began

@@ -50,7 +50,7 @@ class Upstream:
             if method == "POST":
                 self.sent += 1
             return await client.send(request, stream=True)
-        except Exception as error:
+        except Exception as error:  # however it cannot be reached: told, for the client must get an answer
             return self.unreachable(error, asked)
 
     def unreachable(self, error: Exception, asked: Asked) -> HttpResponse:

@@ -13,7 +13,7 @@ and *misses* y − x at most what is known beforehand, x − r·y lies in [−r 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -143,11 +143,11 @@ def _log_mean(logs: Floats) -> Floats:
     return mean
 
 
-def _furthest(evidence: object, level: float) -> float | None:
+def _furthest(evidence: Iterable[tuple[float, float]], level: float) -> float | None:
     # Up to the first point that is open: a wrong bound takes a wrong verdict at one certain point, the nearest to the
     # truth, and no more is spent on the many points.
     found = None
-    for point, logs in evidence:  # type: ignore[attr-defined]  # a zip of floats
+    for point, logs in evidence:
         if logs < -math.log(level):
             break
         found = float(point)

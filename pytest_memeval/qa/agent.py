@@ -87,7 +87,7 @@ def run_eval(dataset: Iterable[Sample], agent: BaseAgent, *, show_progress: bool
         try:
             agent.memory.reset()
             agent.ingest_sample(sample)
-        except Exception as error:
+        except Exception as error:  # whatever an agent does is an error of the sample's questions
             failed = f"ingest: {type(error).__name__}: {error}"
         results += [_asked(agent, sample, pair, failed) for pair in sample.qa_pairs]
         if show_progress:
@@ -104,7 +104,7 @@ def _asked(agent: BaseAgent, sample: Sample, pair: QAPair, failed: str | None) -
                 prediction = agent.answer(pair.question, pair.question_date)
             else:
                 prediction = agent.answer(pair.question)
-        except Exception as error:
+        except Exception as error:  # whatever an agent does is an error of the question
             failed = f"answer: {type(error).__name__}: {error}"
     return EvalResult(
         sample_id=sample.sample_id,

@@ -73,7 +73,7 @@ class Conversations:
                 await asyncio.shield(conversation.reading)
             except asyncio.CancelledError:
                 raise
-            except Exception as error:
+            except Exception as error:  # whatever a memory does; each question that needs it is told
                 self._failed.setdefault(key, error)
                 raise _told(error) from error
             yield conversation

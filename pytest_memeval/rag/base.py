@@ -150,7 +150,7 @@ class BaseEvaluator(ABC):
                 text = f"the sample's time limit of {self.sample_timeout:g} s is over"
                 return EvalResult(sample, feedback=text, error="timeout")
             return EvalResult(sample, feedback=describe(error), error=kind_of_error(error))
-        except Exception as error:
+        except Exception as error:  # whatever an evaluator raises is the sample's error, and no other's
             return EvalResult(sample, feedback=describe(error), error=kind_of_error(error))
 
     async def _tried(self, sample: EvalSample) -> Any:
@@ -158,7 +158,7 @@ class BaseEvaluator(ABC):
         for left in range(max(0, self.retries), -1, -1):
             try:
                 return await self._called(sample)
-            except Exception as error:
+            except Exception as error:  # it goes on, unless another try is worth it
                 if not left or not is_worth_another_try(error):
                     raise
             await asyncio.sleep(wait)

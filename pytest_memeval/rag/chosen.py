@@ -50,7 +50,7 @@ def _evaluator(name: str, model: Callable[[], Any], where: str) -> BaseEvaluator
             target = target(**given)
         except SettingsError:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever a constructor of the project's does
             raise SettingsError(f"{where}: {name!r} cannot be made: {describe(error)}") from error
     if not isinstance(target, BaseEvaluator):
         raise SettingsError(
@@ -75,7 +75,7 @@ def build_pipeline(name: str, where: str) -> Any:
     if inspect.isclass(target):
         try:
             target = target()
-        except Exception as error:
+        except Exception as error:  # whatever a constructor of the project's does
             raise SettingsError(f"{where}: {name!r} cannot be made: {describe(error)}") from error
     if not callable(target):
         raise SettingsError(f"{where}: {name!r} cannot be called, so it is no pipeline")

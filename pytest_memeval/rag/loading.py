@@ -263,7 +263,7 @@ class _Loader:
         except SettingsError as error:
             self.log.structure(node.at, str(error))
             return []
-        except Exception as error:
+        except Exception as error:  # whatever a generator of the project's does
             self.log.structure(node.at, f"{node.text} could not generate samples: {type(error).__name__}: {error}")
             return []
         cases: list[RagCase] = []

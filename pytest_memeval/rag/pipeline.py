@@ -51,10 +51,17 @@ class PipelineError(Exception):
         self.kind = kind
 
 
+def _is_asynchronous(function: Any) -> bool:
+    """Whether it is a coroutine function, or an object that is called by one."""
+    target = function
+    if not inspect.isroutine(function):
+        target = getattr(function, "__call__", None)  # noqa: B004  # its method is wanted, not whether there is one
+    return inspect.iscoroutinefunction(target)
+
+
 async def call(function: Any, *args: Any) -> Any:
     """Call a plain function in a thread of its own, an asynchronous one here."""
-    target = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-    if inspect.iscoroutinefunction(target):
+    if _is_asynchronous(function):
         return await function(*args)
     from pytest_memeval.loops import in_daemon_thread
 
@@ -89,8 +96,7 @@ def can_overlap(pipeline: Any) -> bool:
     said = getattr(pipeline, "concurrent", None)
     if said is not None:
         return bool(said)
-    target = pipeline if inspect.isroutine(pipeline) else getattr(pipeline, "__call__", None)  # noqa: B004
-    return inspect.iscoroutinefunction(target)
+    return _is_asynchronous(pipeline)
 
 
 def checked_answer(given: Any) -> PipelineAnswer:
@@ -147,7 +153,7 @@ async def answer_dataset(
     async def one(sample: EvalSample) -> EvalSample | Exception:
         try:
             return await answered(pipeline, sample)
-        except Exception as error:
+        except Exception as error:  # the caller is told of it, with its sample
             return error
 
     places = max_concurrency if can_overlap(pipeline) else 1

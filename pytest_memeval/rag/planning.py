@@ -71,13 +71,13 @@ def _with_planning_model(
     evaluator: BaseEvaluator, plan: Plan, trial: int
 ) -> tuple[BaseEvaluator, PlanningChatModel | None]:
     """The evaluator's twin, which asks nobody, and does so once: what is tried again would be counted twice."""
-    twin = copy.copy(evaluator)
+    twin: Any = copy.copy(evaluator)
     twin.retries = 0
     asked: Any = getattr(evaluator, "llm", None)
     if asked is None:
         return twin, None
     model = plan.planning_model(asked.inner if isinstance(asked, CaseChatModel) else asked, trial)
-    twin.llm = model  # type: ignore[attr-defined]
+    twin.llm = model
     return twin, model
 
 

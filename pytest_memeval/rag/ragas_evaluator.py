@@ -122,7 +122,7 @@ class RagasEvaluator(BaseEvaluator):
         async with self._place():
             try:
                 score = await _score(metric, sample)
-            except Exception as error:
+            except Exception as error:  # whatever RAGAS, or the model behind it, does
                 return None, describe(error)
         if isinstance(score, float) and not math.isfinite(score):
             return None, f"RAGAS gave {score}"
@@ -218,7 +218,7 @@ def _build(collections: Any, name: str, models: _Models) -> Any:
 def _bridge_model(llm: Any) -> Any:
     from ragas.llms.base import InstructorBaseRagasLLM
 
-    class ChatModelLLM(InstructorBaseRagasLLM):  # type: ignore[misc]
+    class ChatModelLLM(InstructorBaseRagasLLM):  # type: ignore[misc]  # RAGAS is not type-checked here
         """A chat model of this package as RAGAS asks one."""
 
         def generate(self, prompt: str, response_model: Any) -> Any:
@@ -257,7 +257,7 @@ class UnusableRagasAnswer(ValueError):
 def _bridge_embedder(embedder: Any) -> Any:
     from ragas.embeddings.base import BaseRagasEmbedding
 
-    class EmbedderEmbedding(BaseRagasEmbedding):  # type: ignore[misc]
+    class EmbedderEmbedding(BaseRagasEmbedding):  # type: ignore[misc]  # RAGAS is not type-checked here
         """An embedder of this package as RAGAS asks one."""
 
         def embed_text(self, text: str, **options: Any) -> list[float]:

@@ -103,7 +103,7 @@ class RagRun(KindRun):
             try:
                 async with self.limit.place(self._setup.places_in(pipeline)):
                     self.sample = await answered(pipeline, self.sample, contexts)
-            except Exception as error:
+            except Exception as error:  # whatever a pipeline does
                 kind = kind_of_error(error)
                 if kind in ("evaluator_exception", "timeout"):
                     kind = "generation_error"

@@ -86,7 +86,7 @@ def finite(score: object) -> float | None:
     if score is None or isinstance(score, str | bytes):
         return None
     try:
-        number = float(score)  # type: ignore[arg-type]
+        number = float(score)  # type: ignore[arg-type]  # what float refuses is caught
     except (TypeError, ValueError, OverflowError):
         return None
     return number if abs(number) <= LARGEST else None  # false for NaN

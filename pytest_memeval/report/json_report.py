@@ -93,7 +93,7 @@ def _container(value: Any, inner: Callable[[Any], Any]) -> Any:
 def _text(value: Any) -> str:
     try:
         return str(value)
-    except Exception:
+    except Exception:  # a class of somebody's whose __str__ does not work
         return f"<{type(value).__name__}: no text>"
 
 

@@ -37,7 +37,7 @@ def load_search(target: str, corpus: Sequence[Document], *, timeout: float = 30.
     if callable(load):
         try:
             load([{"id": document.id, "content": document.content} for document in corpus])
-        except Exception as error:
+        except Exception as error:  # whatever the project's search does
             raise TuningError(f"--search {target}: load() failed with {type(error).__name__}: {error}") from error
     search = getattr(found, "search", found)
     if not callable(search):
@@ -59,7 +59,7 @@ def import_object(target: str, option: str) -> Any:
         sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module_name)
-    except Exception as error:
+    except Exception as error:  # whatever a module does when it is imported
         raise TuningError(f"{option} {target}: cannot import {module_name}: {type(error).__name__}: {error}") from None
     for name in attribute.split("."):
         try:
@@ -70,7 +70,7 @@ def import_object(target: str, option: str) -> Any:
         return found
     try:
         return found()
-    except Exception as error:
+    except Exception as error:  # whatever a constructor of the project's does
         raise TuningError(f"{option} {target}: {type(error).__name__}: {error}") from error
 
 

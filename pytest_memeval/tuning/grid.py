@@ -52,8 +52,9 @@ class GridSearch:
             raise TuningError(f"cross-validation needs at least 2 folds, not {folds}")
         if seed < 0:
             raise TuningError(f"a seed is a whole number from 0, not {seed}")
-        is_space = isinstance(param_space, ParamSpace)
-        self.space: ParamSpace = param_space if is_space else make_space(param_space, current, free=True)  # type: ignore[assignment, arg-type]
+        if not isinstance(param_space, ParamSpace):
+            param_space = make_space(param_space, current, free=True)
+        self.space: ParamSpace = param_space
         self.metric: Metric = parse_metric(metric)
         self.folds = folds
         self.seed = seed
@@ -80,7 +81,7 @@ class GridSearch:
         analysed and marked partial. MeasurementError where a query fails under the current values; TuningError for a
         grid too large for the queries.
         """
-        asked: Ranker = ranker if _is_ranker(ranker) else CallableRanker(ranker)  # type: ignore[assignment, arg-type]
+        asked = _as_ranker(ranker)
         found = queries if isinstance(queries, QuerySet) else QuerySet(tuple(queries))
         asked.check(self.space.names)
         if not found.queries:
@@ -111,8 +112,12 @@ class GridSearch:
         return self.result
 
 
-def _is_ranker(value: object) -> bool:
-    return all(callable(getattr(value, name, None)) for name in ("check", "ranks", "diagnosis"))
+def _as_ranker(given: Any) -> Ranker:
+    """A ranker as it is; anything else is a function to call."""
+    if all(callable(getattr(given, name, None)) for name in ("check", "ranks", "diagnosis")):
+        ranker: Ranker = given
+        return ranker
+    return CallableRanker(given)
 
 
 class _Run:

@@ -87,8 +87,10 @@ def check_truths(queries: Iterable[LabelledQuery], corpus: Sequence[str]) -> Non
     known = set(corpus)
     if len(known) < len(corpus):
         seen: set[str] = set()
-        twice = next(one for one in corpus if one in seen or seen.add(one))  # type: ignore[func-returns-value]
-        raise TuningError(f"the corpus holds the id {twice!r} twice")
+        for one in corpus:
+            if one in seen:
+                raise TuningError(f"the corpus holds the id {one!r} twice")
+            seen.add(one)
     for query in queries:
         for one in query.relevant:
             if one not in known:

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_memeval.assets.registry import SHIPPED_REGISTRY, Registry, fold_label, load_registry
+from pytest_memeval.assets.registry import SHIPPED_REGISTRY, Dimension, Registry, fold_label, load_registry
 from pytest_memeval.documents.problems import DocumentError
 
 SHIPPED_IDS = (
@@ -94,10 +94,10 @@ def test_any_label_resolves_to_a_known_dimension_or_none(label: str) -> None:
 
 
 @given(st.sampled_from(load_registry().dimensions), st.data())
-def test_ids_and_aliases_survive_case_and_white_space(dimension: object, data: st.DataObject) -> None:
+def test_ids_and_aliases_survive_case_and_white_space(dimension: Dimension, data: st.DataObject) -> None:
     registry = load_registry()
-    label = data.draw(st.sampled_from([dimension.id, *dimension.aliases]))  # type: ignore[attr-defined]
-    assert registry.resolve(f" {label.upper()}\u3000").dimension == dimension.id  # type: ignore[attr-defined]
+    label = data.draw(st.sampled_from([dimension.id, *dimension.aliases]))
+    assert registry.resolve(f" {label.upper()}\u3000").dimension == dimension.id
 
 
 def test_own_registry_with_other_types_and_defaults(tmp_path: Path) -> None:

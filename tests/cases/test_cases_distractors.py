@@ -14,7 +14,7 @@ from pytest_memeval.documents.problems import DocumentError
 
 SCHEMA = Path(__file__).parents[2] / "pytest_memeval" / "data" / "schemas" / "distractors.schema.json"
 
-GOOD = [
+GOOD: list[Any] = [
     {"content": "drinks oat milk"},
     {"id": "cat", "content": "对猫过敏", "extra": {"from": "elsewhere"}},
     {"content": "é\u0301 👩‍👩‍👧 שלום"},
@@ -45,7 +45,7 @@ def test_good_lines_are_read_and_fit(tmp_path: Path) -> None:
     file.write_text("\ufeff" + "\r\n\r\n".join(json.dumps(row) for row in GOOD), encoding="utf-8")
     found = load_distractors(file)
     assert [memory.id for memory in found] == ["distractor-1", "cat", "distractor-5", "distractor-7"]
-    assert [memory.content for memory in found] == ["drinks oat milk", "对猫过敏", GOOD[2]["content"], GOOD[3]]  # type: ignore[index]
+    assert [memory.content for memory in found] == ["drinks oat milk", "对猫过敏", GOOD[2]["content"], GOOD[3]]
     assert all(fits(row) for row in GOOD)
 
 

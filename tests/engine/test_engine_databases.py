@@ -44,7 +44,7 @@ def test_close_releases_the_files_and_may_be_repeated(tmp_path: Path) -> None:
     assert databases.open_handles == 0
     assert open_files(tmp_path) == 0
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        databases.memory  # noqa: B018
+        _ = databases.memory
 
 
 def test_leaving_the_block_closes_it() -> None:
@@ -66,7 +66,7 @@ def test_a_file_that_is_no_database_leaves_nothing_open(tmp_path: Path) -> None:
     (tmp_path / "memory.db").write_text("not a database, whatever its name may say" * 50, encoding="utf-8")
     databases = OpenDatabases(tmp_path)
     with pytest.raises(sqlite3.DatabaseError):
-        databases.memory  # noqa: B018
+        _ = databases.memory
     assert databases.open_handles == 0
     assert open_files(tmp_path) == 0
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 from dataset_samples import locomo_record
 from plugin_project import case, good_cases, stable
 from test_api import write
-from test_conformance import check, failed, harness  # noqa: F401
+from test_conformance import check, failed
 
 from pytest_memeval import SettingsError, run
 from pytest_memeval.cli import main
@@ -78,7 +78,8 @@ class Served:
     def respond(self, method: str, body: dict[str, Any]) -> tuple[int, Any]:
         self.seen.append((method, body))
         if self.answer is not None:
-            return self.answer(method)  # type: ignore[no-any-return]
+            answered: tuple[int, Any] = self.answer(method)
+            return answered
         try:
             name = f"{method}_request" if f"{method}_request" in SCHEMA["$defs"] else "plain_request"
             check_message(name, body)
@@ -150,7 +151,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_keeps_to_the_protocol_and_to_the_schema(server: Served, harness: Harness) -> None:  # noqa: F811
+def test_it_keeps_to_the_protocol_and_to_the_schema(server: Served, harness: Harness) -> None:
     check_message("description", server.description)
     findings = check(lambda: HttpEngine(server.url), harness)
     assert failed(findings) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +21,7 @@ from chat_server import ChatServer, error
 from dataset_samples import locomo_record
 from plugin_project import case
 from test_api import write
-from test_conformance import check, failed, harness  # noqa: F401
+from test_conformance import check, failed
 
 from pytest_memeval import SettingsError, run
 from pytest_memeval.engine.adapters.langgraph import LanggraphEngine
@@ -39,10 +39,10 @@ TRUTH = [("identity", "lives in Leeds"), ("preferences", "likes green tea"), ("h
 
 
 @contextmanager
-def sqlite_store(folder: Path, index: dict[str, Any]) -> Iterator[Any]:
+def sqlite_store(folder: Path, index: Any) -> Iterator[Any]:
     from langgraph.store.sqlite import SqliteStore
 
-    with SqliteStore.from_conn_string(str(folder / "store.db"), index=index) as store:  # type: ignore[arg-type]
+    with SqliteStore.from_conn_string(str(folder / "store.db"), index=index) as store:
         store.setup()
         yield store
 
@@ -108,7 +108,7 @@ def test_an_embedder_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -
 
 
 @needs_langgraph
-def test_it_keeps_to_the_protocol(harness: Harness) -> None:  # noqa: F811
+def test_it_keeps_to_the_protocol(harness: Harness) -> None:
     findings = check(LanggraphEngine, harness)
     assert failed(findings) == [], findings
     assert findings["qa"].status == findings["qa isolation"].status == "ok"
@@ -118,7 +118,7 @@ def test_it_keeps_to_the_protocol(harness: Harness) -> None:  # noqa: F811
 
 
 @needs_sqlite
-def test_a_store_in_a_file(harness: Harness) -> None:  # noqa: F811
+def test_a_store_in_a_file(harness: Harness) -> None:
     findings = check(lambda: LanggraphEngine(sqlite_store), harness)
     assert failed(findings) == [], findings
     engine = LanggraphEngine(sqlite_store, name="ours")
@@ -133,14 +133,14 @@ def test_a_store_in_a_file(harness: Harness) -> None:  # noqa: F811
 
 
 @needs_langgraph
-def test_one_store_for_all_cases_is_left_as_it_was(harness: Harness) -> None:  # noqa: F811
+def test_one_store_for_all_cases_is_left_as_it_was(harness: Harness) -> None:
     from langgraph.store.memory import InMemoryStore
 
     made: list[Any] = []
 
-    def shared(folder: Path, index: Mapping[str, Any]) -> Any:
+    def shared(folder: Path, index: Any) -> Any:
         if not made:
-            made.append(InMemoryStore(index=index))  # type: ignore[arg-type]
+            made.append(InMemoryStore(index=index))
             made[0].put(("users", "1"), "note", {"text": "Alma and Bruno live in Lisbon and Oslo"})
         return made[0]
 

@@ -73,7 +73,7 @@ def test_velocities_take_the_registrys_spelling_and_wrong_ones_stay() -> None:
 
 
 def test_one_label_that_is_no_sequence_is_one_label() -> None:
-    memory = Memory("m", "text", "identity")  # type: ignore[arg-type]
+    memory = Memory("m", "text", "identity")  # type: ignore[arg-type]  # that is the fault
     assert normalize_memories([memory], REGISTRY)[0].dimensions == ("identity",)
 
 

@@ -29,6 +29,8 @@ ROW: dict[str, Any] = {
 
 
 class Context:
+    """As much of a stage's context as this engine looks at."""
+
     def __init__(self, case_id: str = "eval-001", case_set: str = "/p/cases/v001.yaml") -> None:
         self.case_id = case_id
         self.case_set = case_set
@@ -36,6 +38,10 @@ class Context:
 
     def record(self, kind: str, **fields: Any) -> None:
         self.facts.append({"kind": kind, **fields})
+
+
+def context(case_id: str = "eval-001", case_set: str = "/p/cases/v001.yaml") -> Any:
+    return Context(case_id, case_set)
 
 
 def write(tmp_path: Path, *rows: Mapping[str, Any] | str) -> Path:
@@ -47,7 +53,7 @@ def write(tmp_path: Path, *rows: Mapping[str, Any] | str) -> Path:
 
 def test_every_stage_is_served(tmp_path: Path) -> None:
     engine = PredictionsEngine(write(tmp_path, ROW))
-    ctx: Any = Context()
+    ctx = context()
     assert supported_stages(engine) == ("l1", "l15", "l2", "template", "inject")
     [one] = engine.extract([], ctx)
     assert (one.id, one.content, one.dimensions) == (None, "likes tea", ("habits",))
@@ -64,18 +70,18 @@ def test_the_stages_are_those_that_any_row_has(tmp_path: Path) -> None:
     file = write(tmp_path, {"case_id": "a", "l1": []}, {"case_id": "b", "template": {}})
     engine = PredictionsEngine(file)
     assert supported_stages(engine) == ("l1", "template")
-    assert engine.extract([], Context("a")) == []  # type: ignore[arg-type]
+    assert engine.extract([], context("a")) == []
     with pytest.raises(StageError, match=r"outputs\.jsonl has no l1 for b") as caught:
-        engine.extract([], Context("b"))  # type: ignore[arg-type]
+        engine.extract([], context("b"))
     assert caught.value.kind == "no_prediction"
 
 
 def test_a_missing_row_or_mode_names_the_nearest(tmp_path: Path) -> None:
     engine = PredictionsEngine(write(tmp_path, ROW))
     with pytest.raises(StageError, match="no row for eval-01; did you mean 'eval-001'"):
-        engine.extract([], Context("eval-01"))  # type: ignore[arg-type]
+        engine.extract([], context("eval-01"))
     with pytest.raises(StageError, match="no mode 'dayly' for eval-001; did you mean 'daily'"):
-        engine.query_template("dayly", Context())  # type: ignore[arg-type]
+        engine.query_template("dayly", context())
 
 
 def test_f28_the_set_tells_equal_ids_apart(tmp_path: Path) -> None:
@@ -83,7 +89,7 @@ def test_f28_the_set_tells_equal_ids_apart(tmp_path: Path) -> None:
     engine = PredictionsEngine(write(tmp_path, *rows, {"case_id": "y", "l1": [{"content": "any"}]}))
 
     def content(case_id: str, case_set: str) -> str:
-        return engine.extract([], Context(case_id, case_set))[0].content  # type: ignore[arg-type]
+        return engine.extract([], context(case_id, case_set))[0].content
 
     assert content("x", "/p/cases/a.yaml") == "cases/a.yaml"
     assert content("x", "/p/cases/b.yaml") == "b.yaml"

@@ -166,7 +166,7 @@ def test_f29_an_invented_id_is_bad_and_the_valid_decision_is_applied() -> None:
         (decide(-1, "store"), "outside of 0–0"),
         ({"action": "store"}, "'memory_index' is missing"),
         (decide(True, "store"), "not an index"),
-        (decide(0.5, "store"), "not an index"),  # type: ignore[arg-type]
+        (decide(0.5, "store"), "not an index"),  # type: ignore[arg-type]  # that is the fault
         ({"memory_index": 0, "action": "update", "target_ids": [1]}, "'target_ids' is not a list of texts"),
         ({"memory_index": 0, "action": ["store"]}, "unknown action"),
     ],

@@ -137,7 +137,7 @@ def test_who_cannot_be_a_judge() -> None:
     with pytest.raises(ValueError, match="never a judge"):
         ChatJudge(EmbeddedChatModel())
     with pytest.raises(ValueError, match="method 'complete'"):
-        ChatJudge(object())  # type: ignore[arg-type]
+        ChatJudge(object())  # type: ignore[arg-type]  # that is the fault
 
 
 def test_no_truth_is_no_verdict(chat_server: ChatServer) -> None:
@@ -174,10 +174,14 @@ class OwnClient:
         return reply
 
 
+def own(*replies: str | Exception) -> Any:
+    return OwnClient(*replies)
+
+
 def test_a_client_of_ones_own() -> None:
-    assert judge_answer("q", "a", "a", llm=OwnClient("0.75")) == 0.75  # type: ignore[arg-type]
+    assert judge_answer("q", "a", "a", llm=own("0.75")) == 0.75
     with pytest.raises(JudgeError, match="RuntimeError: no line"):
-        judge_answer("q", "a", "a", llm=OwnClient(RuntimeError("no line")))  # type: ignore[arg-type]
+        judge_answer("q", "a", "a", llm=own(RuntimeError("no line")))
 
 
 def test_calls_are_recorded_where_a_list_is_given(chat_server: ChatServer, tmp_path: Path) -> None:

@@ -20,7 +20,20 @@ from pytest_memeval.judge.controls import (
 )
 from pytest_memeval.judge.refusal import is_unanswerable
 
-NOUNS = "beagle Lisbon violin marathon sourdough chess Norway lantern falcon pottery cinema opal".split()  # noqa: SIM905
+NOUNS = (
+    "beagle",
+    "Lisbon",
+    "violin",
+    "marathon",
+    "sourdough",
+    "chess",
+    "Norway",
+    "lantern",
+    "falcon",
+    "pottery",
+    "cinema",
+    "opal",
+)
 
 
 def questions(count: int, kind: str = "multi_session", start: int = 0) -> list[ControlQuestion]:

@@ -224,7 +224,7 @@ def test_f12_many_openers_at_once_lay_the_file_out_or_set_it_aside_once(tmp_path
                     barrier.wait()
                     cache.put(entry(f"{number}"))
             except BaseException as error:
-                failures.append(error)  # noqa: B023 - joined within the iteration
+                failures.append(error)  # noqa: B023  # joined within the iteration
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
         for thread in threads:
@@ -303,7 +303,7 @@ def test_export_is_sorted_repeatable_and_comes_back_whole(tmp_path: Path) -> Non
         assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "c.jsonl").read_bytes()
         done = import_jsonl(second, tmp_path / "a.jsonl")
         assert (done.added, done.present, done.skipped) == (700, 0, ())
-        second.put_many(reversed(entries))  # type: ignore[arg-type]
+        second.put_many(entries[::-1])
         export_jsonl(second, tmp_path / "b.jsonl")
         assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
         assert import_jsonl(second, tmp_path / "a.jsonl").present == 700

@@ -52,12 +52,12 @@ def model_on(
     return OpenAIChatModel(ModelSettings(**settings), policy=policy, breaker=breaker, limiter=limiter, manners=manners)
 
 
-def ask(model: ChatModel, **options: Any) -> ChatReply:
+def ask(model: Any, **options: Any) -> ChatReply:
     async def once() -> ChatReply:
         try:
             return await model.complete(ASK, stage="l1_extraction", **options)
         finally:
-            await model.aclose()  # type: ignore[attr-defined]
+            await model.aclose()
 
     return asyncio.run(once())
 

@@ -45,7 +45,8 @@ def ask(stage: str, prompt: str, schema: dict[str, Any] | None = None) -> list[d
     reply = asyncio.run(call)
     assert reply.finish_reason == "stop"
     assert reply.usage.input_tokens is None
-    return json.loads(reply.text)  # type: ignore[no-any-return]
+    answer: list[dict[str, Any]] = json.loads(reply.text)
+    return answer
 
 
 def said(*texts: str) -> list[Message]:

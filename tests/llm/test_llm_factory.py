@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,9 +52,9 @@ def test_openai_with_and_without_a_cache(tmp_path: Path) -> None:
         ("openai", {"settings": LOCAL, "mode": "replay"}, "needs a cache"),
     ],
 )
-def test_what_is_missing_is_one_sentence(name: str, options: dict[str, object], words: str) -> None:
+def test_what_is_missing_is_one_sentence(name: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ModelSetupError) as caught:
-        build_chat_model(name, **options)  # type: ignore[arg-type]
+        build_chat_model(name, **options)
     assert words in str(caught.value)
 
 

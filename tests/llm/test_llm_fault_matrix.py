@@ -8,6 +8,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import chat_server as fake
 import pytest
@@ -21,9 +22,9 @@ from pytest_memeval.llm.settings import ModelSettings
 QUICK = RetryPolicy(max_attempts=4, base_delay=0.005, max_delay=0.01)
 
 
-def run(server: ChatServer, calls: int, at_once: int, **settings: float) -> list[ChatReply | ChatModelError]:
+def run(server: ChatServer, calls: int, at_once: int, **settings: Any) -> list[ChatReply | ChatModelError]:
     """Ask ``q0``, ``q1`` … with so many in flight; each call's reply or error, in order."""
-    model = OpenAIChatModel(ModelSettings(model="m", base_url=server.base_url, **settings), policy=QUICK)  # type: ignore[arg-type]
+    model = OpenAIChatModel(ModelSettings(model="m", base_url=server.base_url, **settings), policy=QUICK)
 
     async def all_of_them() -> list[ChatReply | ChatModelError]:
         gate = asyncio.Semaphore(at_once)

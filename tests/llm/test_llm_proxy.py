@@ -25,7 +25,7 @@ from pytest_memeval.llm.proxy_server import RunningProxy
 from pytest_memeval.llm.rate import RateLimiter
 from pytest_memeval.llm.settings import ModelSettings
 
-HELLO = [{"role": "user", "content": "hello"}]
+HELLO: Any = [{"role": "user", "content": "hello"}]
 TOOL_CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
 
 
@@ -209,14 +209,15 @@ def test_answers_that_are_more_than_a_text_are_kept_whole(run_proxy: Any, chat_s
         reply = client(running).chat.completions.create(model="m", messages=HELLO)
         calls = reply.choices[0].message.tool_calls
         assert calls is not None
-        assert calls[0].function.arguments == '{"a": 1}'  # type: ignore[union-attr]
+        assert calls[0].type == "function"
+        assert calls[0].function.arguments == '{"a": 1}'
         assert reply.choices[0].finish_reason == "tool_calls"
     assert chat_server.count == 1
     _, chunks = stream(running)
     assert chunks[0].choices[0].delta.tool_calls[0].function.name == "add"
-    parts = [{"role": "user", "content": [{"type": "text", "text": "parts"}]}]
+    parts: Any = [{"role": "user", "content": [{"type": "text", "text": "parts"}]}]
     for _ in range(2):
-        client(running).chat.completions.create(model="m", messages=parts)  # type: ignore[arg-type]
+        client(running).chat.completions.create(model="m", messages=parts)
     assert chat_server.count == 2
 
 
@@ -510,7 +511,7 @@ def test_the_command_serves_until_it_is_stopped(chat_server: ChatServer, tmp_pat
         http_client = openai.DefaultHttpxClient(trust_env=False)
         asking = openai.OpenAI(base_url=url, api_key="sk-secret-abcdefgh", max_retries=0, http_client=http_client)
         for _ in range(2):
-            asking.chat.completions.create(model="m", messages=HELLO)  # type: ignore[arg-type]
+            asking.chat.completions.create(model="m", messages=HELLO)
         process.terminate()
         rest = process.stdout.read()
         assert process.wait(10) == 0

@@ -234,7 +234,7 @@ class TestEdges:
         with pytest.raises(ValueError, match="negative"):
             compute_l1([], [], dropped_labels=-1)
         with pytest.raises(ValueError, match="unknown_label is 'fn'"):
-            compute_l1([], [], unknown_label="fn")  # type: ignore[arg-type]
+            compute_l1([], [], unknown_label="fn")  # type: ignore[arg-type]  # that is the fault
 
 
 class TestKnownCase:

@@ -178,9 +178,9 @@ class TestMatchTexts:
             ({"near_miss_floor": -0.1}, "near_miss_floor is -0.1"),
         ],
     )
-    def test_bad_options(self, options: dict[str, object], message: str) -> None:
+    def test_bad_options(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            match_texts(["a"], ["b"], **options)  # type: ignore[arg-type]
+            match_texts(["a"], ["b"], **options)
 
     def test_large_sets_give_the_same_pairs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rng = random.Random(4)

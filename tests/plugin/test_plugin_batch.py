@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chat_project import MODEL, ChatProject, answer_to, full_case
@@ -12,7 +13,7 @@ from plugin_project import MODES
 GATE = "P0 l1.dimension_micro_f1 >= 0.5"
 
 
-def batch_lines(chat: ChatProject) -> list[dict[str, object]]:
+def batch_lines(chat: ChatProject) -> list[dict[str, Any]]:
     text = (chat.cache / "requests.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
@@ -56,7 +57,7 @@ def test_three_stages_in_three_rounds_by_files(chat: ChatProject, mode: tuple[st
         lines = batch_lines(chat)
         assert len(lines) == 4
         assert {(line["method"], line["url"]) for line in lines} == {("POST", "/v1/chat/completions")}
-        assert {line["body"]["model"] for line in lines} == {MODEL}  # type: ignore[index]
+        assert {line["body"]["model"] for line in lines} == {MODEL}
         answers = answer_batch(chat, f"{stage}.jsonl", stage)
         taken = chat.memeval("cache", "import", str(answers), "--cache-dir", str(chat.cache))
         assert taken.ret == 0

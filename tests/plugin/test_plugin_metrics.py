@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugin_project import MODES, Project, good_cases, project, stable  # noqa: F401
+from plugin_project import MODES, Project, good_cases, stable
 
 CONFTEST = """
 import pytest
@@ -36,7 +36,7 @@ def package(folder: Path, name: str, group: str, point: str, module: str, source
 
 
 @pytest.fixture
-def site(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811
+def site(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = project.path / "site"
     folder.mkdir()
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{Path(__file__).parents[2]}")
@@ -44,7 +44,7 @@ def site(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F8
 
 
 @MODES
-def test_every_way_to_add_one(project: Project, site: Path, mode: tuple[str, ...]) -> None:  # noqa: F811
+def test_every_way_to_add_one(project: Project, site: Path, mode: tuple[str, ...]) -> None:
     package(
         site, "spare", "memeval.metrics", "installed = spare_metrics:always", "spare_metrics",
         "def always(case, outputs):\n    return True\n",
@@ -68,7 +68,7 @@ def test_every_way_to_add_one(project: Project, site: Path, mode: tuple[str, ...
         assert stable(project.report("alone")) == stable(report)
 
 
-def test_a_metric_that_cannot_be_had_is_told(project: Project) -> None:  # noqa: F811
+def test_a_metric_that_cannot_be_had_is_told(project: Project) -> None:
     project.cases(good_cases(1))
     for name, words in (("nowhere:f", "cannot be imported"), ("f", "not of the form module:function")):
         result = project.run("--memeval-metric", name, fresh=True)
@@ -76,7 +76,7 @@ def test_a_metric_that_cannot_be_had_is_told(project: Project) -> None:  # noqa:
         assert result.ret != 0
 
 
-def test_an_installed_engine_has_a_short_name(project: Project, site: Path) -> None:  # noqa: F811
+def test_an_installed_engine_has_a_short_name(project: Project, site: Path) -> None:
     source = "from line_engine import LineEngine\n\n\nclass Spare(LineEngine):\n    name = 'spare-lines'\n"
     package(site, "spare", "memeval.engines", "spare = spare_engine:Spare", "spare_engine", source)
     project.write("conftest.py", "")

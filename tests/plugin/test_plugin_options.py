@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from plugin_project import good_cases
 
-from pytest_memeval.options import OPTIONS
+from pytest_memeval.options import OPTIONS, Option
 
 if TYPE_CHECKING:
     from plugin_project import Project
@@ -154,9 +154,9 @@ def test_the_command_line_comes_before_the_ini(project: Project) -> None:
 
 
 @pytest.mark.parametrize("option", [option for option in OPTIONS if option.flag], ids=lambda option: option.name)
-def test_every_option_has_its_ini_twin_and_a_help_text(option: object) -> None:
-    assert option.ini  # type: ignore[attr-defined]
-    assert option.help  # type: ignore[attr-defined]
+def test_every_option_has_its_ini_twin_and_a_help_text(option: Option) -> None:
+    assert option.ini
+    assert option.help
 
 
 def test_options_are_recorded_as_json(project: Project) -> None:

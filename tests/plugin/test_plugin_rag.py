@@ -7,7 +7,7 @@ from typing import Any
 
 import chat_server as fake
 import pytest
-from chat_project import MODEL, ChatProject, chat, chat_server  # noqa: F401
+from chat_project import MODEL, ChatProject
 from plugin_project import MODES, Project, stable
 
 ROWS: list[dict[str, Any]] = [
@@ -335,7 +335,7 @@ def verdict(request: fake.Request) -> str:
 
 
 @MODES
-def test_a_judge_is_asked_and_its_calls_are_recorded(chat: ChatProject, mode: tuple[str, ...]) -> None:  # noqa: F811
+def test_a_judge_is_asked_and_its_calls_are_recorded(chat: ChatProject, mode: tuple[str, ...]) -> None:
     chat.server.script = verdict
     write(chat, ROWS[:2])
     names = ("Faithfulness", "ContextRecall")

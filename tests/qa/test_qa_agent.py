@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dataset_samples import locomo_record, longmemeval_record, write_json
@@ -35,7 +36,7 @@ class Diary(BaseMemory):
 
 
 class Upper(BaseLLMClient):
-    def chat(self, messages):  # type: ignore[no-untyped-def]
+    def chat(self, messages: Any) -> str:
         return "MISO" if "Miso" in messages[-1]["content"] else "unknown"
 
 
@@ -63,7 +64,7 @@ def test_the_question_s_date_reaches_the_agent(tmp_path: Path) -> None:
             return question_date
 
     class Plain(BaseAgent):
-        def answer(self, question: str) -> str:  # type: ignore[override]
+        def answer(self, question: str) -> str:  # type: ignore[override]  # as most are written
             return "fern"
 
     dataset = load_longmemeval(write_json(tmp_path / "l.json", [longmemeval_record()]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -54,7 +55,7 @@ def test_tokens_are_estimated(text: str, tokens: int) -> None:
 class Echo(BaseLLMClient):
     name = "echo"
 
-    def chat(self, messages):  # type: ignore[no-untyped-def]
+    def chat(self, messages: Any) -> str:
         self.prompt = messages[-1]["content"]
         return "  Miso \n"
 

@@ -57,14 +57,15 @@ def test_a_yaml_file_as_written(tmp_path: Path) -> None:
     loaded = load(tmp_path, FULL)
     assert loaded.problems == ()
     assert "total_cases is 3" in loaded.warnings[0].message
-    first, second = loaded.cases
+    cases: Any = loaded.cases
+    first, second = cases
     assert (first.case_id, first.line, first.cluster) == ("paris", 7, "guide")
     assert (first.difficulty, first.source, first.tags, first.timeout) == ("hard", "real", ("night",), 2.5)
-    sample: EvalSample = first.sample  # type: ignore[attr-defined]
+    sample: EvalSample = first.sample
     # Text stays as it is written, whatever YAML would make of it.
     assert (sample.context, sample.response, sample.ground_truth) == (("In Paris.", "330"), "010", "no")
     assert sample.meta == {"asked_by": "me", "group": "guide"}
-    assert (second.case_id, second.sample.response) == ("row-2", "yes")  # type: ignore[attr-defined]
+    assert (second.case_id, second.sample.response) == ("row-2", "yes")
     info = set_info(loaded, "x.yaml")
     assert (info.kind, info.gates) == ("rag", (("P0 rag.answer_f1 >= 0.5", "file"),))
     assert (info.cases, info.truth_counts) == (2, {"rag": 2})
@@ -86,7 +87,8 @@ def test_columns_of_other_tools_are_recognised(tmp_path: Path, row: dict[str, An
     kind = kind_of(path)
     assert kind is not None
     assert kind.name == "rag"
-    sample = kind.load(path, None).cases[0].sample  # type: ignore[attr-defined]
+    case: Any = kind.load(path, None).cases[0]
+    sample = case.sample
     assert (sample.query, sample.context, sample.response, sample.ground_truth) == ("q", ("c",), "a", "t")
     assert sample.meta == {"model_name": "m", "latency": 0.5}
     assert load_rag_dataset(path).samples[0].query == "q"

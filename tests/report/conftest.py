@@ -7,4 +7,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from browser_bench import browser, opened, page, report, run  # noqa: F401  # fixtures of all files here
+from browser_bench import browser, opened, page, report, run
+
+__all__ = ["browser", "opened", "page", "report", "run"]

@@ -87,12 +87,17 @@ def test_bad_corpora() -> None:
         BuiltinRoutes(DOCUMENTS, [query("x", "c#9")], None)
 
 
-def test_tables_are_made_once_for_all_fusions() -> None:
+def test_tables_are_made_once_for_all_fusions(monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = steep_corpus(2)
     ranker = corpus.ranker()
     made = []
     routes = ranker._routes
-    ranker._routes = lambda k1, b: made.append((k1, b)) or routes(k1, b)  # type: ignore[func-returns-value]
+
+    def noted(k1: float, b: float) -> Any:
+        made.append((k1, b))
+        return routes(k1, b)
+
+    monkeypatch.setattr(ranker, "_routes", noted)
     GridSearch({"rrf_k": [10, 60], "bm25_k1": [0.5, 1.2], "top_k": [5, 150]}).search(ranker, corpus.queries)
     assert sorted(set(made)) == [(0.5, 0.75), (1.2, 0.75)]
     assert len(made) <= 4

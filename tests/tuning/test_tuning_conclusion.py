@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +18,8 @@ RRF_K = [10, 30, 60, 90, 120]
 WEIGHTS = [0.3, 0.4, 0.5, 0.6, 0.7]
 
 
-def tune(
-    corpus: PlantedCorpus, grid: dict[str, list[float]], *, vectors: bool = True, **options: object
-) -> TuningResult:
-    search = GridSearch(grid, **options)  # type: ignore[arg-type]
+def tune(corpus: PlantedCorpus, grid: dict[str, list[float]], *, vectors: bool = True, **options: Any) -> TuningResult:
+    search = GridSearch(grid, **options)
     result = search.search(corpus.ranker(vectors=vectors), corpus.queries)
     assert search.status == result.conclusion
     assert search.best_params == result.best_params

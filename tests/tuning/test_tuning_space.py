@@ -97,7 +97,7 @@ def test_spaces_made_in_code() -> None:
         ({"rrf_k": [math.nan]}, "not nan"),
     ):
         with pytest.raises(SpaceError, match=message):
-            make_space(bad)  # type: ignore[arg-type]
+            make_space(bad)
     assert make_space({"top_k": [5.0]}).axes == {"top_k": (5,)}
     assert MOST_COMBINATIONS == 100_000
 

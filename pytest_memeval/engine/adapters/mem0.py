@@ -102,7 +102,7 @@ class Mem0Engine:
         memory = self._memory(ctx, stage)
         try:
             found: list[dict[str, Any]] = memory.add(said, user_id=_USER, metadata=metadata or None)["results"]
-        except Exception as error:
+        except Exception as error:  # Mem0 wraps what our model raises
             raise _cause(error) from None
         return [one for one in found if one.get("event", "ADD") != "DELETE"]
 

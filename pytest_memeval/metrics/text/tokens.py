@@ -36,7 +36,8 @@ def word_tokens(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """Porter's stem by NLTK, kept: texts repeat their words."""
-    return _stemmer().stem(word)  # type: ignore[no-any-return]
+    stemmed: str = _stemmer().stem(word)
+    return stemmed
 
 
 @lru_cache(maxsize=1)
