@@ -191,6 +191,7 @@ def test_a_pipeline_answers_and_its_failure_is_no_answer(rag: Project, mode: tup
         "query": "How high is it?",
         "contexts": ["It is 330 metres high."],
         "response": "330 metres",
+        "reference": "330 metres",
     }
     failed = entries(rag)["bare"]
     assert (failed["outputs"], failed.get("rag")) == ({}, None)
@@ -259,6 +260,7 @@ def test_saved_contexts_are_played_back(rag: Project, mode: tuple[str, ...]) -> 
         "query": "How high is it?",
         "contexts": ["It is tall."],
         "response": "300 metres",
+        "reference": "330 metres",
     }
 
 
