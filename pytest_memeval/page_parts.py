@@ -30,7 +30,7 @@ def baseline_html(report: Mapping[str, Any], comparison: Comparison | None = Non
         except ReportError:
             return None
     from pytest_memeval.compare.render_html import html_parts
-    from pytest_memeval.report.messages import LANGUAGES
+    from pytest_memeval.report.languages import LANGUAGES
 
     return {lang: "\n".join(html_parts(comparison, lang)) for lang in LANGUAGES}
 
@@ -39,7 +39,7 @@ def tuning_html(document: Mapping[str, Any] | None) -> dict[str, str] | None:
     """Language → what a tuning document says, as HTML; ``None`` for none."""
     if document is None:
         return None
-    from pytest_memeval.report.messages import LANGUAGES
+    from pytest_memeval.report.languages import LANGUAGES
     from pytest_memeval.tuning.html_page import html_parts
 
     return {lang: "\n".join(html_parts(document, lang)) for lang in LANGUAGES}

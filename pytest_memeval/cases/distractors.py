@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
+from pytest_memeval.documents.text import read_lines
 from pytest_memeval.values import Memory
 
 KEYS: tuple[str, ...] = ("id", "content", "extra")
@@ -19,13 +20,7 @@ def load_distractors(path: Path) -> tuple[Memory, ...]:
     problems: list[Problem] = []
     found: list[Memory] = []
     seen: dict[str, int] = {}
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DocumentError([Problem(path, 0, 0, f"not UTF-8 (byte {error.start})")]) from None
-    except OSError as error:
-        raise DocumentError([Problem(path, 0, 0, f"cannot be read: {error.strerror}")]) from None
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(read_lines(path), 1):
         line = line.strip()
         if not line:
             continue

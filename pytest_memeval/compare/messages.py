@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_memeval.report.languages import worded
+
 _TEXTS: Mapping[str, tuple[str, str]] = {
     "title": ("Comparison of two runs", "两次运行的对比"),
     "sign": ("Every difference is B − A.", "所有差值均为 B − A。"),
@@ -229,9 +231,7 @@ _SETTINGS_ZH: Mapping[str, str] = {
 
 def text(key: str, lang: str = "en", **values: Any) -> str:
     """The text named ``key`` with its values put in. An unknown key raises KeyError."""
-    pair = _TEXTS[key]
-    template = pair[1] if lang == "zh" else pair[0]
-    return template.format(**values) if values else template
+    return worded(_TEXTS, key, lang, values)
 
 
 def setting_title(name: str, lang: str = "en") -> str:

@@ -38,6 +38,17 @@ def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     return content
 
 
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file of records, whatever its size, without byte-order mark and line ends; an empty file is
+    one empty line. Raises DocumentError: not UTF-8, cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise _error(path, f"not UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise _error(path, f"cannot be read: {error.strerror}") from None
+
+
 def decode(content: bytes, path: Path) -> str:
     """UTF-8 text without its byte-order mark. Anything else raises DocumentError with a guess and the byte offset."""
     try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
+from pytest_memeval.documents.text import read_lines
 from pytest_memeval.engine.protocol import StageContext, StageError
 from pytest_memeval.llm.protocol import CallOptions, ChatModelError, ChatReply
 from pytest_memeval.llm.sync import SyncCompletion
@@ -36,13 +37,7 @@ def load_predictions(path: Path) -> list[dict[str, Any]]:
     problems: list[Problem] = []
     rows: list[dict[str, Any]] = []
     seen: dict[tuple[str | None, ...], int] = {}
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DocumentError([Problem(path, 0, 0, f"not UTF-8 (byte {error.start})")]) from None
-    except OSError as error:
-        raise DocumentError([Problem(path, 0, 0, f"cannot be read: {error.strerror}")]) from None
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         problem, row = _read_row(line)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_memeval.metrics.catalog import spec_of
+from pytest_memeval.report.languages import in_language, worded
 from pytest_memeval.report.texts.notes import NOTE_TEXTS, VECTOR_TEXTS
 from pytest_memeval.report.texts.page import PAGE_TEXTS
 from pytest_memeval.report.texts.plan import PLAN_TEXTS
@@ -15,8 +16,6 @@ from pytest_memeval.report.texts.stopping import STOP_NOTES, STOP_SENTENCES, STO
 from pytest_memeval.report.texts.terminal import TERMINAL_TEXTS, TRIAL_TEXTS
 from pytest_memeval.report.texts.views import VIEW_TEXTS
 from pytest_memeval.report.texts.words import STATUS_TEXTS, WORD_TEXTS
-
-LANGUAGES: tuple[str, ...] = ("en", "zh")
 
 #: Prefix of a text's key → the table that holds it; words have none.
 _TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -41,9 +40,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
 
 def text(key: str, lang: str = "en", **values: Any) -> str:
     """The text named ``key`` with its values put in. An unknown key raises KeyError."""
-    pair = _TEXTS[key]
-    template = pair[1] if lang == "zh" else pair[0]
-    return template.format(**values) if values else template
+    return worded(_TEXTS, key, lang, values)
 
 
 def cases_text(count: int, lang: str = "en") -> str:
@@ -67,5 +64,5 @@ def metric_title(path: str, lang: str = "en") -> str:
     spec = spec_of(f"{base}.{plain}")
     if spec is None:
         return path
-    title = spec.zh if lang == "zh" else spec.en
+    title = in_language((spec.en, spec.zh), lang)
     return title + (f"@{cut}" if cut else "") + (f" {inner}" if inner else "")

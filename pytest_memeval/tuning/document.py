@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_memeval.report.console import columns
+from pytest_memeval.report.languages import LANGUAGES
 from pytest_memeval.report.markdown_cells import code, escape, table
-from pytest_memeval.report.messages import LANGUAGES
 from pytest_memeval.report.reader import REPORT_NAME, ReportError, readable
 from pytest_memeval.report.write import write_lines
 from pytest_memeval.tuning.html_page import html_page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-LANGUAGES: tuple[str, ...] = ("en", "zh")
+from pytest_memeval.report.languages import in_language
 
 _TEXTS: dict[str, tuple[str, str]] = {
     "title": ("Retrieval tuning", "检索调参"),
@@ -194,5 +194,5 @@ _TEXTS: dict[str, tuple[str, str]] = {
 
 
 def text(key: str, lang: str, **values: Any) -> str:
-    """The text for a key in ``en`` or ``zh``. KeyError for an unknown key."""
-    return _TEXTS[key][LANGUAGES.index(lang)].format(**values)
+    """The text for a key in ``en`` or ``zh``. KeyError for an unknown key, and for a value that is missing."""
+    return in_language(_TEXTS[key], lang).format(**values)

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_memeval.documents.problems import DocumentError, Problem
 from pytest_memeval.documents.reader import MAX_BYTES, read_document, read_text
-from pytest_memeval.documents.text import decode, read_bytes
+from pytest_memeval.documents.text import decode, read_bytes, read_lines
 
 
 def fault(content: bytes) -> Problem:
@@ -82,3 +82,15 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
         read_bytes(tmp_path / "none.yaml")
     with pytest.raises(DocumentError, match="not a file"):
         read_bytes(tmp_path)
+
+
+def test_lines_of_a_file_of_records(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    for content, lines in ((b"", [""]), (b"\xef\xbb\xbfa\r\n\nb", ["a", "", "b"]), (b"a\n", ["a", ""])):
+        path.write_bytes(content)
+        assert read_lines(path) == lines
+    path.write_bytes(b"a\n\xff")
+    with pytest.raises(DocumentError, match=r"x\.jsonl.*not UTF-8 \(byte 2\)"):
+        read_lines(path)
+    with pytest.raises(DocumentError, match=r"none\.jsonl.*cannot be read: No such file"):
+        read_lines(tmp_path / "none.jsonl")

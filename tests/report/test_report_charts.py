@@ -15,7 +15,8 @@ from pytest_memeval.report.html.charts import BINS, confusions, distribution, fu
 from pytest_memeval.report.html.drawing import line_chart
 from pytest_memeval.report.html.elements import Words
 from pytest_memeval.report.html.scores import main_score
-from pytest_memeval.report.messages import LANGUAGES, text
+from pytest_memeval.report.languages import LANGUAGES
+from pytest_memeval.report.messages import text
 from pytest_memeval.report.numbers import number_text, value_text
 
 

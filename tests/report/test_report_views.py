@@ -20,8 +20,8 @@ from pytest_memeval.report.case_text import case_lines
 from pytest_memeval.report.entries import case_entry
 from pytest_memeval.report.html.page import html_page
 from pytest_memeval.report.html.scores import main_score
+from pytest_memeval.report.languages import LANGUAGES
 from pytest_memeval.report.markdown import markdown_report
-from pytest_memeval.report.messages import LANGUAGES
 from pytest_memeval.report.samples import sample_sets
 from pytest_memeval.report.views import evidence_found, question_view, sample_view, search_view, trials_view
 

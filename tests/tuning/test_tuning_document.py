@@ -12,6 +12,7 @@ import pytest
 from tuning_planted import agreeing_corpus, query, steep_corpus
 
 from pytest_memeval.metrics import stats
+from pytest_memeval.report.languages import LANGUAGES
 from pytest_memeval.tuning import messages
 from pytest_memeval.tuning.analysis import TuningResult
 from pytest_memeval.tuning.conclusion import CONCLUSIONS
@@ -126,7 +127,7 @@ def test_what_limits_a_result_is_said(results: list[TuningResult]) -> None:
 
 def test_every_reason_for_no_interval_has_a_text() -> None:
     for reason in (stats.NO_DENOMINATOR, stats.TOO_FEW, stats.NO_VARIATION, stats.NOT_FINITE):
-        assert {messages.text(f"interval.{reason}", lang) for lang in messages.LANGUAGES}
+        assert {messages.text(f"interval.{reason}", lang) for lang in LANGUAGES}
 
 
 def test_texts_have_the_same_places_in_both_languages() -> None:

@@ -10,7 +10,8 @@ from pytest_memeval.report.entries import HOISTED
 from pytest_memeval.report.funnel import case_funnel
 from pytest_memeval.report.html.scores import main_score
 from pytest_memeval.report.json_report import dumps
-from pytest_memeval.report.messages import LANGUAGES, text
+from pytest_memeval.report.languages import LANGUAGES
+from pytest_memeval.report.messages import text
 from pytest_memeval.report.texts.page import PAGE_TEXTS
 from pytest_memeval.report.texts.views import VIEW_TEXTS
 from pytest_memeval.report.views import question_view, sample_view, search_view, trials_view
