@@ -20,7 +20,7 @@ from pytest_memeval.git_commit import git_commit
 from pytest_memeval.llm.filelock import file_lock
 from pytest_memeval.metrics.catalog import SECTIONS
 from pytest_memeval.report.json_report import dumps
-from pytest_memeval.report.tables import describe, prompts_text
+from pytest_memeval.report.tables import describe, engine_text, prompts_text
 
 HISTORY_NAME = "history.sqlite3"
 _APPLICATION_ID = 0x4D45_4D48  # "MEMH"
@@ -104,7 +104,7 @@ def row_of(report: Mapping[str, Any], *, folder: Path | None = None) -> HistoryR
         case_set_hash=_digest(cases),
         case_names_hash=_digest([case[:2] for case in cases]),
         case_sets={path: scope["version"] for path, scope in report["case_sets"].items()},
-        engine=describe(report["engine"], "name", "version"),
+        engine=engine_text(report),
         model=describe(report["model"], "provider", "name", "served_model"),
         prompts=prompts_text(report),
         prompt_hashes=dict(report["prompt_hashes"]),

@@ -121,14 +121,20 @@ def _judge(recorder: Recorder, known: dict[str, Any] | None) -> dict[str, Any] |
 
 
 def _engine(metas: Sequence[Mapping[str, Any]], settings: Settings) -> dict[str, Any]:
-    """The engine that the run's processes tell of; further ones, where they differ, are under ``others``."""
-    engines = sorted({json.dumps(meta["engine"], sort_keys=True) for meta in metas if "engine" in meta})
-    # A run of questions alone may well have asked no engine.
-    none = {} if metas and all(meta.get("protocol") for meta in metas) else _named_engine(settings)
-    engine: dict[str, Any] = dict(json.loads(engines[0])) if engines else none
-    if len(engines) > 1:
-        engine["others"] = [json.loads(other) for other in engines[1:]]
-    return engine
+    """The engine that the run's processes tell of, that of distillation cases first; further ones, where they differ,
+    are under ``others``. What stands for an engine where none is asked does so in a run of nothing else."""
+    told = sorted(
+        ("matcher" not in meta, json.dumps(meta["engine"], sort_keys=True)) for meta in metas if "engine" in meta
+    )
+    engines = [json.loads(text) for text in dict.fromkeys(text for _, text in told)]
+    if not engines:
+        alone = [meta["engine_if_alone"] for meta in metas if "engine_if_alone" in meta]
+        if alone and len(alone) == len(metas):
+            return dict(alone[0])
+        # A run of questions alone may well have asked no engine.
+        unasked = metas and all(meta.get("protocol") or meta.get("engine_if_alone") for meta in metas)
+        return {} if unasked else _named_engine(settings)
+    return {**engines[0], **({"others": engines[1:]} if engines[1:] else {})}
 
 
 def _named_engine(settings: Settings) -> dict[str, Any]:

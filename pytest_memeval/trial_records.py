@@ -121,7 +121,7 @@ def trial_record(number: int, part: CaseResult) -> dict[str, Any]:
         "trial": number,
         "outcome": part.outcome,
         "passed": None if part.errors or not part.has_expectations else not part.missed_expectations,
-        "errors": [{"stage": e.stage, "kind": e.kind, "message": e.message} for e in part.errors],
+        "errors": _listed(part.errors),
         "stages": dict(part.stages),
         **_figures(part.sections),
         "outputs": None if first else dict(part.outputs),
@@ -136,6 +136,10 @@ def _figures(sections: Mapping[str, SectionRecord]) -> dict[str, Any]:
         ratios[name] = data.pop("ratios")
         rest[name] = {key: data[key] for key in ("counts", "tables", "details")}
     return {"ratios": ratios, "sections": rest}
+
+
+def _listed(errors: Iterable[CaseError]) -> list[dict[str, str]]:
+    return [{"stage": error.stage, "kind": error.kind, "message": error.message} for error in errors]
 
 
 def _trial_of(call: CallRecord, node_id: str) -> int:
@@ -159,6 +163,7 @@ def together(record: CaseResult, parts: Sequence[CaseResult]) -> CaseResult:
             **trial,
             "outcome": part.outcome,
             "passed": None if part.errors or not part.has_expectations else not part.missed_expectations,
+            "errors": _listed(part.errors),
             "stages": dict(part.stages),
             "ratios": {
                 # A project's own metrics are not computed anew: each trial keeps its own.
@@ -168,6 +173,7 @@ def together(record: CaseResult, parts: Sequence[CaseResult]) -> CaseResult:
                 for name, section in part.sections.items()
             },
             **({"sections": _figures(part.sections)["sections"]} if "sections" in trial else {}),
+            "outputs": None if trial["outputs"] is None else dict(part.outputs),
         }
         for trial, part in zip(record.trials, parts, strict=True)
     )

@@ -13,7 +13,7 @@ from pytest_memeval.compare.pairing import Pairing, pair_cases
 from pytest_memeval.compare.settings import blocked_metrics, setting_differences
 from pytest_memeval.report.build import is_embedded
 from pytest_memeval.report.reader import records_of
-from pytest_memeval.report.tables import describe, prompts_text
+from pytest_memeval.report.tables import describe, engine_text, prompts_text
 from pytest_memeval.results import CaseResult
 
 
@@ -91,7 +91,7 @@ def _side(report: Mapping[str, Any], label: str) -> Side:
         timestamp=str(report.get("timestamp", "")),
         prompts=prompts_text(report),
         model=describe(report.get("model") or {}, "provider", "name", "model", "served_model", "version"),
-        engine=describe(report.get("engine") or {}, "name", "version"),
+        engine=engine_text(report),
         partial=report.get("partial"),
         embedded=is_embedded(report.get("model") or {}),
         counts=dict(report.get("counts") or {}),

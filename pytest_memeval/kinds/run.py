@@ -81,7 +81,8 @@ class KindRun(ABC):
 
     def meta(self, set_path: str) -> Mapping[str, Any]:
         """What the head of the report says of this run: any of ``engine {name, version}``, ``supported_stages``,
-        ``model {provider, name, endpoint}``, ``judge``, ``matcher``, ``prompts {set: {versions, hashes, notes}}``."""
+        ``model {provider, name, endpoint}``, ``judge``, ``matcher``, ``prompts {set: {versions, hashes, notes}}``; in
+        place of ``engine``, ``engine_if_alone`` for what stands for one only where nothing else was run."""
         return {}
 
     def over_time(self, limit: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from pytest_memeval.loops import in_daemon_thread
 from pytest_memeval.outputs import OutputError
 from pytest_memeval.qa.answering import ANSWER_STAGE, Answerer, ChatAnswerer, context_text, estimated_tokens
 from pytest_memeval.qa.cases import QACase
+from pytest_memeval.qa.kept import KEPT_SOURCES, evidence_found, kept_labels
 from pytest_memeval.qa.memories import build_memory
 from pytest_memeval.qa.memory import sources_of
 from pytest_memeval.qa.planning import plan_question
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from pytest_memeval.plan import Plan, PlanningChatModel
     from pytest_memeval.qa.conversations import Conversation, Conversations
 
-#: Ids of retrieved messages that a record keeps.
-KEPT_SOURCES = 50
-#: Characters of a message of the evidence that a record keeps.
-KEPT_TEXT = 400
 #: What a question's time goes into.
 STEPS: tuple[str, ...] = ("ingest", "search", "answer", "judge")
 #: Other answers that can be asked for beside the memory's, and the memory that each is given.
@@ -178,20 +175,14 @@ class QARun(KindRun):
         self.outputs["qa"] = {
             "question_id": pair.question_id,
             "question": pair.question,
-            "truth": pair.answer,
-            "trap": pair.trap,
             "question_date": pair.question_date,
-            "category": pair.category,
-            "evidence": list(pair.raw_evidence),
+            **kept_labels(pair, cut=len(sources) > KEPT_SOURCES),
             "answer": answer,
             "sources": sources[:KEPT_SOURCES],
             "sources_in_all": len(sources),
             "hits": len(hits),
-            **({"evidence_turns": list(pair.evidence)} if len(sources) > KEPT_SOURCES else {}),
-            **({} if pair.corrected_answer is None else {"corrected_truth": pair.corrected_answer}),
-            **({} if pair.corrected_evidence is None else {"corrected_evidence": list(pair.corrected_evidence)}),
             "context_tokens": tokens,
-            **({"evidence_found": _evidence_found(pair, given.sample, sources)} if sources or not hits else {}),
+            **({"evidence_found": evidence_found(pair, given.sample, sources)} if sources or not hits else {}),
             **({"arms": arms} if arms else {}),
         }
         return Answered(
@@ -285,18 +276,6 @@ class QARun(KindRun):
 
     def meta(self, set_path: str) -> Mapping[str, Any]:
         return {} if self._made is None else {**self._made.head, "protocol": dict(self._made.protocol)}
-
-
-def _evidence_found(pair: QAPair, sample: Sample, sources: Sequence[str]) -> list[dict[str, Any]]:
-    """Each message of the evidence with its rank among what was retrieved, from 1, ``None`` where it is not there."""
-    wanted = frozenset(pair.evidence)
-    texts = {message.id: message.content for message in sample.messages if message.id in wanted} if wanted else {}
-    ranks = {source: rank for rank, source in reversed(list(enumerate(sources, 1)))}
-    return [{"id": name, "rank": ranks.get(name), "content": _beginning(texts.get(name))} for name in pair.evidence]
-
-
-def _beginning(text: str | None) -> str | None:
-    return text if text is None or len(text) <= KEPT_TEXT else text[: KEPT_TEXT - 1] + "…"
 
 
 def _short(text: str) -> str:

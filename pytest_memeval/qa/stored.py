@@ -13,6 +13,7 @@ from pytest_memeval.kinds import described
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.outputs import OutputError
 from pytest_memeval.qa.cases import QACase, QASet
+from pytest_memeval.qa.kept import relabelled
 from pytest_memeval.qa.memories import UNRANKED
 from pytest_memeval.qa.scoring import CUTOFFS, Answered, Ratios, score
 from pytest_memeval.results import CaseError, CaseResult, StageStatus
@@ -69,13 +70,15 @@ def restored_sections(
 
 
 def rescored(record: CaseResult, case: QACase, case_set: QASet, protocol: Mapping[str, Any]) -> CaseResult:
-    """The record with today's labels. A question that was not answered stays what it was; a verdict on another question
-    or truth than today's is an error of the judge's score alone. Raises OutputError for damaged outputs."""
-    assert case_set.dataset is not None
+    """The record with today's labels, in its figures and in what it shows of the question. A question that was not
+    answered stays what it was; a verdict on another question or truth than today's is an error of the judge's score
+    alone. Raises OutputError for damaged outputs."""
+    dataset = case_set.dataset
+    assert dataset is not None
     own = described(case, record.kind, record.node_id, record.set)
     if "qa" not in record.sections:
         return replace(record, **own)
-    format_name = case_set.dataset.format
+    format_name = dataset.format
     found, stale = _answered(
         record, case.pair, judged=protocol.get("judge") is not None, memory=str(protocol.get("memory"))
     )
@@ -103,6 +106,10 @@ def rescored(record: CaseResult, case: QACase, case_set: QASet, protocol: Mappin
         stages=statuses,
         sections=sections,
         errors=tuple(errors),
+        outputs={
+            **record.outputs,
+            "qa": relabelled(_output(record), case.pair, lambda: dataset.read(case.sample), stale=stale),
+        },
     )
 
 

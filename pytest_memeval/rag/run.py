@@ -240,17 +240,17 @@ def run_meta(setup: RagSetup, set_path: str) -> Mapping[str, Any]:
     """What the head of the report says: the pipeline, the model that judges, its prompts."""
     pipeline = setup.pipeline
     version = getattr(pipeline, "version", None)
-    engine = {
-        "name": "recorded answers" if pipeline is None else name_of(pipeline),
-        "version": version and str(version),
-    }
+    if pipeline is None:
+        # No system was asked: a run of other files, too, is not headed by this.
+        meta: dict[str, Any] = {"engine_if_alone": {"name": "recorded answers", "version": None}}
+    else:
+        meta = {"engine": {"name": name_of(pipeline), "version": version and str(version)}}
     prompts = {
         f"rag_{evaluator.metrics[0]}": prompt
         for evaluator in setup.evaluators
         if (prompt := getattr(evaluator, "prompt", None)) is not None
     }
     models = [model for evaluator in setup.evaluators if (model := getattr(evaluator, "llm", None)) is not None]
-    meta: dict[str, Any] = {"engine": engine}
     versions = {stage: prompt.version for stage, prompt in sorted(prompts.items())}
     hashes = {stage: prompt.sha256 for stage, prompt in sorted(prompts.items())}
     if prompts:

@@ -18,6 +18,7 @@ from pytest_memeval.report.stopping import stop_head, stop_rows, stop_sentences
 from pytest_memeval.report.tables import (
     case_misses,
     describe,
+    engine_text,
     errors_by_stage,
     kinds_text,
     misses_by_kind,
@@ -89,7 +90,7 @@ class _Page:
         facts = {
             "run": code(report["run_id"]) + " " + escape(report["timestamp"]),
             "model": escape(describe(report["model"], "provider", "name", "model", "served_model", "version")),
-            "engine": escape(describe(report["engine"], "name", "version")),
+            "engine": escape(engine_text(report)),
             "prompts": escape(prompts_text(report)),
             "matcher": escape(" ".join(f"{key}={value}" for key, value in report["matcher"].items()) or "-"),
             "stage_input": escape(report["stages"]["input"]),
@@ -148,11 +149,13 @@ class _Page:
         yield from table(head, rows, frozenset(range(1, 6)))
         yield ""
         stages = ("scored", "errored", "skipped", "unsupported", "unselected", "no_truth")
-        rows = [
-            [code(stage), *(str(counts[name]) for name in stages)]
+        # A benchmark's section and that of all questions are of one stage.
+        by_stage = {
+            stage: counts
             for section in SECTIONS
             for stage, counts in ((self._report.get(section) or {}).get("stage_counts") or {}).items()
-        ]
+        }
+        rows = [[code(stage), *(str(counts[name]) for name in stages)] for stage, counts in by_stage.items()]
         yield from table(
             [self._("stage"), *(self._(f"status.{name}") for name in stages)], rows, frozenset(range(1, 7))
         )

@@ -78,6 +78,12 @@ def describe(mapping: Mapping[str, Any], *names: str) -> str:
     return " ".join(dict.fromkeys(parts)) or "-"
 
 
+def engine_text(report: Mapping[str, Any]) -> str:
+    """Every engine of a run as ``name version``, with commas; ``-`` where none is known."""
+    engine = report.get("engine") or {}
+    return ", ".join(describe(one, "name", "version") for one in (engine, *engine.get("others", ())))
+
+
 def asked_prompts(report: Mapping[str, Any]) -> bool:
     """Whether prompts can have counted in a run: a model was asked, or a version was named for an engine that asks one
     by itself. A report that does not say counts as one that did."""

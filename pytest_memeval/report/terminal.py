@@ -14,7 +14,15 @@ from pytest_memeval.report.numbers import interval_text, number_text, seconds_te
 from pytest_memeval.report.questions import question_sets
 from pytest_memeval.report.reader import run_of
 from pytest_memeval.report.stopping import stop_lines
-from pytest_memeval.report.tables import describe, errors_by_stage, kinds_text, prompts_text, resumed_text, usage_text
+from pytest_memeval.report.tables import (
+    describe,
+    engine_text,
+    errors_by_stage,
+    kinds_text,
+    prompts_text,
+    resumed_text,
+    usage_text,
+)
 from pytest_memeval.report.timings import stage_rows
 from pytest_memeval.report.trials import trial_sentences
 
@@ -86,7 +94,7 @@ class _Summary:
             self._(
                 "model_line",
                 model=describe(report["model"], "provider", "name", "model", "served_model", "version"),
-                engine=describe(report["engine"], "name", "version"),
+                engine=engine_text(report),
                 prompts=prompts_text(report),
                 input=report["stages"]["input"],
             ),

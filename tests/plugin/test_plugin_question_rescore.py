@@ -92,6 +92,63 @@ def test_a_corrected_label_changes_its_question(asked: ChatProject) -> None:
     assert only(rescored, "b::q3")["qa"] == only(before, "b::q3")["qa"]
 
 
+@pytest.mark.parametrize("trials", [(), ("--memeval-trials", "2")])
+def test_what_is_shown_of_a_question_are_the_labels_of_today(
+    asked: ChatProject, capsys: pytest.CaptureFixture[str], trials: tuple[str, ...]
+) -> None:
+    """Truth, trap, category and evidence follow the file; question, answer and ranking are the run's."""
+    asked.chat("locomo.json", "--memeval-judge-model", "judge-1", *trials)
+    before = asked.report()
+    record = locomo_record("a")
+    record["qa"][3] |= {"answer": "a crimson one", "evidence": ["D2:1", "D1:2"], "question": "Which boat has Ben?"}
+    record["qa"][4] |= {"adversarial_answer": "York", "evidence": ["D1:1"]}
+    put(asked, "locomo.json", [record, locomo_record("b")])
+    rescored = again(asked, status=1)
+    was, now = (only(report, "a::q3")["outputs"]["qa"] for report in (before, rescored))
+    assert (was["truth"], now["truth"]) == ("red", "a crimson one")
+    assert (was["evidence"], now["evidence"]) == (["D1:2", "D"], ["D2:1", "D1:2"])
+    ranks = {row["id"]: row["rank"] for row in now["evidence_found"]}
+    assert ranks == {"D2:1": None, "D1:2": was["sources"].index("D1:2") + 1}
+    assert [row["content"] for row in now["evidence_found"]][0] == "I moved to Leeds last week."
+    # What was said of another truth is no verdict on this one.
+    assert (bool(was["verdicts"]), now["verdicts"]) == (True, [])
+    for kept in ("question", "answer", "sources", "context_tokens", "hits", "question_id"):
+        assert now[kept] == was[kept], kept
+    trap = only(rescored, "a::q4")["outputs"]["qa"]
+    assert (trap["truth"], trap["trap"], [row["id"] for row in trap["evidence_found"]]) == ("", "York", ["D1:1"])
+    for trial in only(rescored, "a::q3").get("trials") or ():
+        assert trial["outputs"] is None or trial["outputs"]["qa"]["truth"] == "a crimson one"
+        assert (trial["outcome"], [error["kind"] for error in trial["errors"]]) == ("errored", ["not_recorded"])
+    # Pages and the benchmark's own format say the same.
+    capsys.readouterr()
+    assert main(["show", "out/rescored", "--case", "a::q3"]) == 0
+    shown = capsys.readouterr().out
+    assert "a crimson one" in shown
+    assert "because" not in shown
+    [row] = [row for row in rescored["per_case"] if row["case_id"] == "b::q3"]
+    assert row["outputs"] == only(before, "b::q3")["outputs"]
+    # Once more, nothing is lost and nothing comes back.
+    first = again(asked, status=1)
+    assert main(["rescore", "out/rescored", "--output", "third"]) == 1
+    third = json.loads((asked.path / "third" / "report.json").read_text("utf-8"))
+    assert third["qa"] == first["qa"]
+    assert stable(third)["per_case"] == stable(first)["per_case"]
+
+
+def test_a_rank_that_was_not_kept_is_not_told(asked: ChatProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message behind the ids that a record keeps may have been retrieved, or not."""
+    monkeypatch.setattr("pytest_memeval.qa.run.KEPT_SOURCES", 1)
+    asked.chat("locomo.json", "--memeval-memory", "full-context")
+    record = locomo_record("a")
+    record["qa"][3]["evidence"] = ["D1:1"]  # the first of all, and kept
+    record["qa"][5]["evidence"] = ["D2:2"]  # the last of all
+    put(asked, "locomo.json", [record, locomo_record("b")])
+    rescored = again(asked)
+    kept, lost = (only(rescored, name)["outputs"]["qa"] for name in ("a::q3", "a::q5"))
+    assert [(row["id"], row["rank"]) for row in kept["evidence_found"]] == [("D1:1", 1)]
+    assert (lost["evidence"], lost["evidence_turns"], lost["evidence_found"]) == (["D2:2"], ["D2:2"], [])
+
+
 def test_an_errata_file_of_today_counts(asked: ChatProject) -> None:
     asked.write("part.memeval.yaml", "dataset: {format: locomo, path: locomo.json}\n")
     asked.chat("part.memeval.yaml")

@@ -8,7 +8,7 @@ from typing import Any
 import chat_server as fake
 import pytest
 from chat_project import MODEL, ChatProject
-from plugin_project import MODES, Project, stable
+from plugin_project import MODES, Project, good_cases, stable
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -124,6 +124,47 @@ def test_recorded_answers_are_evaluated_without_any_option(rag: Project) -> None
     error = entries(rag)["bare"]["error"]
     assert (error["stage"], error["kind"]) == ("rag", "nothing_to_evaluate")
     assert "--memeval-rag-pipeline" in error["message"]
+
+
+QUESTIONS = """
+    kind: qa
+    cases:
+      - case_id: ann
+        conversation: "[msg#1] user: I keep a cat."
+        questions: [{id: q1, question: What do I keep?, answer: a cat}]
+"""
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("files", "pipeline", "engine", "shown"),
+    [
+        ("rag", False, "recorded answers", "recorded answers"),
+        ("rag", True, "store", "store 2"),
+        ("distill rag", False, "lines", "lines 1"),
+        ("qa rag", False, None, "-"),
+        ("distill qa rag", False, "lines", "lines 1"),
+        ("distill qa rag", True, "lines", "lines 1, store 2"),
+    ],
+)
+def test_the_head_of_a_run_of_several_kinds_names_what_was_asked(
+    rag: Project, mode: tuple[str, ...], files: str, pipeline: bool, engine: str | None, shown: str
+) -> None:
+    """Recorded answers of samples are no engine of the other files' cases."""
+    rag.cases(good_cases(1))
+    rag.write("qa.memeval.yaml", QUESTIONS)
+    paths = {"distill": "cases/v001.yaml", "qa": "qa.memeval.yaml", "rag": "tower.memeval.jsonl"}
+    more = ("--memeval-rag-pipeline", "rag_pipeline:Store") if pipeline else ()
+    result = rag.run(*(paths[kind] for kind in files.split()), *more, *mode)
+    report = rag.report()
+    assert report["engine"].get("name") == engine
+    page = (rag.path / "out/report.md").read_text("utf-8")
+    assert f"- engine: {shown}\n" in page
+    result.stdout.fnmatch_lines([f"*| engine {shown} | prompts *"])
+    # A stage has one row, whatever sections it has.
+    stages = page.partition("| stage |")[2].partition("## ")[0]
+    rows = [line.split("|")[1].strip() for line in stages.splitlines() if line.startswith("| `")]
+    assert len(rows) == len(set(rows))
 
 
 def test_a_yaml_set_its_gates_and_thresholds(rag: Project) -> None:

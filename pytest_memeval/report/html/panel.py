@@ -12,7 +12,7 @@ from pytest_memeval.report.messages import metric_title, sentence
 from pytest_memeval.report.numbers import interval_text, number_text, seconds_text, value_text
 from pytest_memeval.report.reader import run_of
 from pytest_memeval.report.stopping import stop_head, stop_rows, stop_sentences
-from pytest_memeval.report.tables import describe, prompts_text, resumed_text
+from pytest_memeval.report.tables import describe, engine_text, prompts_text, resumed_text
 from pytest_memeval.report.timings import stage_rows
 
 _LIGHTS = {"passed": "●", "missed": "✕", "unmeasured": "▲", "not_applicable": "–"}
@@ -130,7 +130,7 @@ def _facts(report: Mapping[str, Any], words: Words) -> Html:
         words.common("run"): f"{report['run_id']} · {report['timestamp']}",
         words.common("prompts"): prompts_text(report),
         words.common("model"): describe(report["model"], "provider", "name", "model", "served_model", "version"),
-        words.common("engine"): describe(report["engine"], "name", "version"),
+        words.common("engine"): engine_text(report),
         words.common("matcher"): " ".join(f"{key}={value}" for key, value in report["matcher"].items()) or "-",
         words.common("stage_input"): report["stages"]["input"],
         words.common("duration"): words.common("seconds", seconds=report["summary"]["duration_seconds"]),
