@@ -141,9 +141,27 @@ def _category(kind: str, records: Sequence[CaseResult], body: Mapping[str, Any])
         row[f"{name}_interval"] = body.get("intervals", {}).get(f"{name}{_BY_TYPE}.{kind}")
     refused = [_ratio(record, name) for record in own for name in ("adversarial_accuracy", "abstention_accuracy")]
     row["refused"] = _quotient(refused)
+    row["errors_as_wrong"] = _type_bound(kind, own, row, body)
     row["session_recall"] = _quotient([_ratio(record, "session_recall") for record in own])
     row["turn_recall"] = _quotient([_ratio(record, "turn_recall") for record in own])
     return row
+
+
+def _type_bound(kind: str, own: Sequence[CaseResult], row: Mapping[str, Any], body: Mapping[str, Any]) -> float | None:
+    """The type's share of the headline figure with its errored questions as wrong; of questions that none of it is
+    about, the share that was refused."""
+    metric = next((name for name in ("judge_score", "f1") if body.get(name) is not None), None)
+    if metric is not None and row[metric] is not None:
+        about = [one for one in own if metric == "judge_score" or not REFUSALS.intersection(one.tags)]
+        name, value = f"{metric}{_BY_TYPE}.{kind}", row[metric]
+    else:
+        about = [one for one in own if REFUSALS.intersection(one.tags)]
+        name, value = f"{'adversarial' if kind == 'adversarial' else 'abstention'}_accuracy", row["refused"]
+    if value is None:
+        return None
+    units = math.fsum(_ratio(one, name)[1] for one in about)
+    missing = sum(one.outcome == "errored" and not _ratio(one, name)[1] for one in about)
+    return float(value) * units / (units + missing) if units else None
 
 
 def _by_conversation(records: Sequence[CaseResult]) -> dict[str, dict[str, Any]]:

@@ -12,11 +12,21 @@ from pytest_memeval.report.numbers import interval_text, value_text
 COLUMNS: Mapping[str, str] = {
     "judge_score": "judge",
     "f1": "F1",
+    "errors_as_wrong": "as_wrong",
     "bleu1": "BLEU-1",
     "rougeL": "ROUGE-L",
     "refused": "refused",
     "turn_recall": "turn_recall",
     "session_recall": "session_recall",
+}
+
+#: LoCoMo's number of a type of question.
+LOCOMO_CATEGORIES: Mapping[int, str] = {
+    1: "multi_hop",
+    2: "temporal",
+    3: "open_domain",
+    4: "single_hop",
+    5: "adversarial",
 }
 
 
@@ -61,9 +71,14 @@ class QuestionSet:
         return [self._("type"), self._("n"), text("status.errored", self._lang), *named]
 
     def _columns(self) -> dict[str, str]:
-        """The columns in which any type has a value."""
+        """The columns in which any type has a value; what errors could hide, only where there are any."""
         rows = self._facts["categories"]
-        return {key: name for key, name in COLUMNS.items() if any(row.get(key) is not None for row in rows)}
+        left = set() if self._facts["errors"] else {"errors_as_wrong"}
+        return {
+            key: name
+            for key, name in COLUMNS.items()
+            if key not in left and any(row.get(key) is not None for row in rows)
+        }
 
     def rows(self) -> list[list[str]]:
         """A row a type, and one over all questions that have an answer."""
@@ -74,9 +89,17 @@ class QuestionSet:
         ]
         size = (self._body.get("n") or {}).get("f1")
         if size:
-            values = [value_text(self._body.get(key)) if key != "refused" else "-" for key in columns]
+            values = [self._cell(self._overall(key), key) for key in columns]
             rows.append([self._("all"), str(int(size["units"])), str(self._answerable_errors()), *values])
         return rows
+
+    def _overall(self, key: str) -> dict[str, Any]:
+        """A figure over all questions that have an answer, as a type's row has it."""
+        if key == "refused":
+            return {}  # of a question with an answer a refusal is no merit
+        if key == "errors_as_wrong":
+            return {key: (self._facts["headline"] or {}).get(key)}
+        return {key: self._body.get(key), f"{key}_interval": self._body["intervals"].get(key)}
 
     def _answerable_errors(self) -> int:
         headline = self._facts["headline"]
@@ -124,6 +147,7 @@ class QuestionSet:
             errors=headline["errors"],
             clusters=headline.get("clusters", self._facts["clusters"]),
             texts=self._(f"texts_{self._text}"),
+            scope=self._numbers(official=False),
             **({"of": int(headline["n"]) + headline["errors"]} if headline["basis"] == "errors_as_wrong" else {}),
         )
 
@@ -152,8 +176,19 @@ class QuestionSet:
                     value=value_text(body[name]),
                     interval=interval_text(body["intervals"].get(name)),
                     n=int(body["n"][name]["units"]),
-                    scope=self._(f"scope_{section}"),
+                    scope=self._numbers(official=True) if section == "locomo" else self._("scope_longmemeval"),
+                    bound=value_text((body.get("errors_as_wrong") or {}).get(name)),
                 )
+
+    def _numbers(self, *, official: bool) -> str:
+        """LoCoMo's numbers of the categories that a figure is over, as a part of a sentence; nothing for other sets."""
+        if self._protocol.get("format") != "locomo":
+            return ""
+        present = {row["type"] for row in self._facts["categories"]}
+        if not official and not self._protocol.get("adversarial_in_headline"):
+            present.discard("adversarial")
+        numbers = [number for number, kind in LOCOMO_CATEGORIES.items() if kind in present]
+        return self._("of_categories", numbers=", ".join(map(str, numbers)))
 
     def _retrieval(self) -> Iterator[str]:
         found = {name: value for name, value in self._flat("@10") if name.startswith(("turn_", "session_"))}

@@ -109,7 +109,7 @@ def test_what_is_shown_of_a_question_are_the_labels_of_today(
     assert (was["evidence"], now["evidence"]) == (["D1:2", "D"], ["D2:1", "D1:2"])
     ranks = {row["id"]: row["rank"] for row in now["evidence_found"]}
     assert ranks == {"D2:1": None, "D1:2": was["sources"].index("D1:2") + 1}
-    assert [row["content"] for row in now["evidence_found"]][0] == "I moved to Leeds last week."
+    assert now["evidence_found"][0]["content"] == "I moved to Leeds last week."
     # What was said of another truth is no verdict on this one.
     assert (bool(was["verdicts"]), now["verdicts"]) == (True, [])
     for kept in ("question", "answer", "sources", "context_tokens", "hits", "question_id"):

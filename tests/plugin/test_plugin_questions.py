@@ -144,6 +144,23 @@ def test_locomo_becomes_tests(questions: Project, mode: tuple[str, ...]) -> None
     assert set(report["timings"]["questions"]) == {"ingest", "search", "answer"}
     assert report["timings"]["questions"]["ingest"]["n"] == 2
     result.stdout.fnmatch_lines(["*memory bm25 (k 10), answerer extractive, no judge*single run*"])
+    result.stdout.fnmatch_lines(["*headline: qa.f1 * over 10 questions of categories 1, 2, 3, 4, 0 error(s)*"])
+    result.stdout.fnmatch_lines(["*locomo.f1_official * over 12 questions of categories 1, 2, 3, 4, 5; errors as*"])
+    # Without errors there is nothing that they could hide.
+    result.stdout.no_fnmatch_line("*type *errors as wrong*")
+
+
+def test_only_the_categories_that_were_asked_are_named(questions: Project) -> None:
+    locomo(questions, "conv-1")
+    for name, wanted, more, shown, official in (
+        ("some", "[2, 4]", (), "2, 4", "2, 4"),
+        ("refusals", "[4, 5]", (), "4", "4, 5"),
+        ("refusals", "[4, 5]", ("--memeval-adversarial-in-headline",), "4, 5", "4, 5"),
+    ):
+        questions.write(f"{name}.memeval.yaml", f"dataset: {{path: locomo.json, categories: {wanted}}}\n")
+        result = questions.run(f"{name}.memeval.yaml", *more)
+        result.stdout.fnmatch_lines([f"*headline: qa.f1 * questions of categories {shown}, 0 error(s)*"])
+        result.stdout.fnmatch_lines([f"*locomo.f1_official * questions of categories {official}; *"])
 
 
 def test_serial_parallel_and_shuffled_runs_report_the_same(questions: Project) -> None:
@@ -222,6 +239,16 @@ def test_a_failed_ingestion_errors_all_its_questions(
     assert (headline["basis"], headline["errors"]) == ("errors_as_wrong", 5)
     assert headline["value"] == section["errors_as_wrong"]["f1"]
     result.stdout.fnmatch_lines(["*errors counted as wrong, since 5 of 10 questions could not be measured*"])
+    result.stdout.fnmatch_lines(["*headline: qa.f1 * of categories 1, 2, 3, 4, errors*"])
+    # Each type has the bound beside its figure, and so has the benchmark's own.
+    rows = {row["type"]: row for row in report["case_sets"]["locomo.json"]["questions"]["categories"]}
+    for name, row in rows.items():
+        value = row["refused"] if name == "adversarial" else row["f1"]
+        assert (row["errors"], row["errors_as_wrong"]) == (row["n"] / 2, pytest.approx(value / 2)), name
+    page = (questions.path / "out/report.md").read_text("utf-8")
+    assert "| type | n | errored | F1 | errors as wrong |" in page
+    official = report["locomo"]["errors_as_wrong"]["f1_official"]
+    assert f"over 6 questions of categories 1, 2, 3, 4, 5; errors as wrong {official:.3f}" in page
 
 
 def test_a_failed_question_leaves_the_others(questions: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -590,6 +617,10 @@ def test_a_judge_that_cannot_tell_is_an_error_of_the_score_alone(asked: ChatProj
     assert section["errors_as_wrong"]["judge_score"] == pytest.approx(4 / 5)
     headline = asked.report()["case_sets"]["locomo.json"]["questions"]["headline"]
     assert (headline["metric"], headline["basis"], headline["value"]) == ("judge_score", "errors_as_wrong", 0.8)
+    rows = {row["type"]: row for row in asked.report()["case_sets"]["locomo.json"]["questions"]["categories"]}
+    single = rows["single_hop"]
+    assert (single["judge_score"], single["errors_as_wrong"]) == (1.0, 0.5)
+    assert all(row["errors_as_wrong"] == row["judge_score"] for name, row in rows.items() if name != "single_hop")
 
 
 def test_two_memories_are_compared(questions: Project) -> None:

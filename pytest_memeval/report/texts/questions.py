@@ -25,23 +25,25 @@ QUESTION_TEXTS: Mapping[str, tuple[str, str]] = {
     "single_run": ("single run", "单次运行"),
     "trials": ("{count} trials", "{count} 次试验"),
     "headline_measured": (
-        "headline: {metric} {value} {interval} over {n} questions, {errors} error(s); errors as wrong {bound}; "
+        "headline: {metric} {value} {interval} over {n} questions{scope}, {errors} error(s); errors as wrong {bound}; "
         "interval from {clusters} {texts}",
-        "主指标：{metric} {value} {interval}，共 {n} 题，{errors} 个错误；错误计为答错时 {bound}；"
+        "主指标：{metric} {value} {interval}，共 {n} 题{scope}，{errors} 个错误；错误计为答错时 {bound}；"
         "区间来自 {clusters} 个{texts}",
     ),
     "headline_errors_as_wrong": (
-        "headline: {metric} {bound}, errors counted as wrong, since {errors} of {of} questions could not be measured; "
+        "headline: {metric} {bound}{scope}, errors counted as wrong, since {errors} of {of} questions could not be "
+        "measured; "
         "measured ones alone {value} {interval}; interval from {clusters} {texts}",
-        "主指标：{metric} {bound}（{of} 题中有 {errors} 题无法测量，故错误计为答错）；"
+        "主指标：{metric} {bound}{scope}（{of} 题中有 {errors} 题无法测量，故错误计为答错）；"
         "仅计可测题目为 {value} {interval}；区间来自 {clusters} 个{texts}",
     ),
     "official": (
-        "{name} {value} {interval} over {n} questions, {scope}",
-        "{name} {value} {interval}，共 {n} 题，{scope}",
+        "{name} {value} {interval} over {n} questions{scope}; errors as wrong {bound}",
+        "{name} {value} {interval}，共 {n} 题{scope}；错误计为答错时 {bound}",
     ),
-    "scope_locomo": ("categories 1 to 5", "类别 1 至 5"),
-    "scope_longmemeval": ("abstention questions included", "含应拒答的问题"),
+    "of_categories": (" of categories {numbers}", "（类别 {numbers}）"),
+    "scope_longmemeval": (", abstention questions included", "，含应拒答的问题"),
+    "as_wrong": ("errors as wrong", "错误计为答错"),
     "always_refuse": ("refusing every question would get {figures}", "全部拒答将得到 {figures}"),
     "ceiling": (
         "{wrong} of {n} published answers are wrong by the errata file: a perfect answerer gets {value} of them",
