@@ -47,6 +47,8 @@ class Ahead:
         self._slots = slots
         self._prepared: dict[str, Prepared] = {}
         self._closed = False
+        #: The slot of a case that its item runs by itself.
+        self._beside: asyncio.Task[Any] | None = None
         #: Between the loop, which begins cases, and the thread that gives them away.
         self._lock = threading.Lock()
 
@@ -67,10 +69,31 @@ class Ahead:
             go_ahead()
         prepared.work = asyncio.run_coroutine_threadsafe(self._work(prepared), self._loop.loop())
 
-    async def _work(self, prepared: Prepared) -> None:
+    def begin_beside(self) -> None:
+        """Count a case that its item runs by itself among those at once. It does not wait, so where no slot is free
+        there is one case more than the limit for a while."""
+        self._loop.loop().call_soon_threadsafe(self._occupy)
+
+    def end_beside(self) -> None:
+        """That case is over; nothing where none began."""
+        self._loop.loop().call_soon_threadsafe(self._free)
+
+    def _shared(self) -> asyncio.Semaphore:
         if self._slots is None:
             self._slots = asyncio.Semaphore(self.limit)
-        async with self._slots:
+        return self._slots
+
+    def _occupy(self) -> None:
+        if self._beside is None and not self._shared().locked():
+            self._beside = asyncio.get_running_loop().create_task(self._shared().acquire())
+
+    def _free(self) -> None:
+        own, self._beside = self._beside, None
+        if own is not None and not own.cancel():  # it has the slot, or never ran
+            self._shared().release()
+
+    async def _work(self, prepared: Prepared) -> None:
+        async with self._shared():
             with self._lock:
                 if prepared.given_away:
                     return

@@ -93,6 +93,9 @@ class Prefetcher:
         self._worker: Any = None
         self._over = False
         option = config.option
+        #: Whether the case at hand runs by itself and holds one of the places; trials take theirs by themselves.
+        self._beside = False
+        self._one_at_a_time = harness.settings.trials == 1
         self._careful = bool(option.maxfail) or bool(getattr(option, "stepwise", False))
 
     # -- what the items tell -----------------------------------------------------------------------------------
@@ -107,7 +110,7 @@ class Prefetcher:
         if prepared is not None and prepared.run.engine is not engine:
             prepared.close()
             prepared = None
-        self._fill(item)
+        self._begin(item, alone=prepared is None)
         return prepared
 
     def take_kind(self, item: KindItem, values: Mapping[str, Any]) -> Prepared | None:
@@ -119,7 +122,7 @@ class Prefetcher:
         if prepared is not None and any(prepared.run.values[name] is not value for name, value in values.items()):
             prepared.close()
             prepared = None
-        self._fill(item)
+        self._begin(item, alone=prepared is None)
         return prepared
 
     def _learn(self, item: CaseItem | KindItem, first: Any, second: Any) -> None:
@@ -136,9 +139,19 @@ class Prefetcher:
         self._rest()
         return True
 
+    def _begin(self, item: pytest.Item, *, alone: bool) -> None:
+        """Fill the window beside the item's case, which takes one of the places if it was not prepared."""
+        if alone and not self._over and self._one_at_a_time:
+            self._beside = True
+            self._ahead.begin_beside()
+        self._fill(item)
+
     def tell_cost(self, seconds: float) -> None:
         """The own work of a case that has ended."""
         self._costs.append(seconds)
+        if self._beside:
+            self._beside = False
+            self._ahead.end_beside()
 
     def hold(self) -> None:
         """Prepare nothing more; the cases that are under way go on until their items take them."""

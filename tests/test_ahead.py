@@ -88,3 +88,40 @@ def test_no_case_begins_when_those_before_it_are_stopped(end: Callable[[Ahead], 
         assert begun == ["case-0", "case-1", "case-2"]
     finally:
         loop.close()
+
+
+@pytest.mark.timeout(60)
+def test_a_case_that_runs_beside_takes_one_of_the_places() -> None:
+    loop = LoopThread()
+    begun: list[str] = []
+    go_on = asyncio.Event()
+
+    class Waiting(Work):
+        async def work_ahead(self) -> None:
+            self.begun.append(self.name)
+            await go_on.wait()
+
+    async def seen() -> list[str]:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return list(begun)
+
+    try:
+        ahead = Ahead(loop, 2)
+        ahead.begin_beside()
+        ahead.begin_beside()  # the same item, asked again
+        for name in "abcd":
+            ahead.start(name, lambda name=name: Prepared(Waiting(begun, name), ExitStack()))
+        assert loop.run(seen()) == ["a"]
+        ahead.end_beside()
+        assert loop.run(seen()) == ["a", "b"]
+        ahead.end_beside()  # nothing is beside
+        assert loop.run(seen()) == ["a", "b"]
+        ahead.begin_beside()  # no place is free: it does not wait
+        ahead.end_beside()
+        assert loop.run(seen()) == ["a", "b"]
+        loop.loop().call_soon_threadsafe(go_on.set)
+        assert loop.run(seen()) == ["a", "b", "c", "d"]
+        ahead.close()
+    finally:
+        loop.close()
