@@ -84,6 +84,13 @@ def ids(*numbers: int) -> list[str]:
     return [f"eval-{number:03}" for number in numbers]
 
 
+def assert_asked_once(project: Project, folder: str, *cases: str) -> None:
+    """Each case was asked of the engine, and none twice but those that the report says two workers had begun."""
+    found = asked(project)
+    assert sorted(set(found)) == sorted(cases)
+    assert len(found) - len(cases) <= project.report(folder)["environment"].get("prepared_in_vain", 0)
+
+
 @pytest.mark.parametrize(("concurrency", "mode"), [("1", ()), ("8", ()), ("8", ("-n", "2"))])
 def test_finished_cases_are_taken_and_errored_ones_run_again(
     counting: Project, concurrency: str, mode: tuple[str, ...]
@@ -93,7 +100,7 @@ def test_finished_cases_are_taken_and_errored_ones_run_again(
     broken = case("eval-099", "raise", truth=[("identity", "raise")])
     counting.cases([*good_cases(6), broken, missing("eval-100")])
     counting.run(*options, "--memeval-output", "first").assert_outcomes(passed=6, errors=1, failed=1)
-    assert len(asked(counting)) == 8
+    assert_asked_once(counting, "first", *ids(*range(1, 7)), "eval-099", "eval-100")
     (counting.path / "mended").touch()
 
     result = counting.run(*options, "--memeval-resume", "first")
@@ -108,7 +115,7 @@ def test_finished_cases_are_taken_and_errored_ones_run_again(
 
     counting.run(*options, "--memeval-output", "whole").assert_outcomes(passed=7, failed=1)
     assert stable(resumed) == stable(counting.report("whole"))
-    assert len(asked(counting)) == 8
+    assert_asked_once(counting, "whole", *ids(*range(1, 7)), "eval-099", "eval-100")
 
     counting.run(*options, "--memeval-resume", "out").assert_outcomes(passed=7, failed=1)
     assert asked(counting) == []  # the resumed run's journal is complete by itself
