@@ -15,9 +15,9 @@ from pytest_memeval.llm.wire import Accepted
 
 #: Seconds that other calls leave the first one to be refused: a server looks at parameters before it answers, so a
 #: refusal takes a round trip, and an answer may take many seconds.
-PATIENCE = 0.5
+PATIENCE = 1.0
 #: The same for a server on this machine.
-LOOPBACK_PATIENCE = 0.1
+LOOPBACK_PATIENCE = 0.25
 
 
 def patience_with(settings: ModelSettings) -> float:
