@@ -104,7 +104,7 @@ class Ahead:
                 except asyncio.CancelledError:
                     raise
                 except BaseException:
-                    # A skip, an interrupt: whatever passes a stage is raised again where the item asks for it.
+                    # An exit, an interrupt: whatever passes a stage is raised again where the item asks for it.
                     return
 
     def take(self, key: str) -> Prepared | None:

@@ -71,11 +71,7 @@ def set_up(item: CaseItem) -> bool:
             del values[name]
     if not OWN.isdisjoint(item._request._fixture_defs):
         return False  # a fixture of the project asked for one of ours while it ran
-    try:
-        _run_stages(item, values)
-    except pytest.skip.Exception as skipped:
-        skipped._use_item_location = True
-        raise
+    _run_stages(item, values)
     return True
 
 

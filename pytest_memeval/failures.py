@@ -16,6 +16,7 @@ from pytest_memeval.llm.protocol import ChatModelError
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.outputs import OutputError
 from pytest_memeval.results import CaseError
+from pytest_memeval.skips import skips
 
 #: Where an object lies in memory, as its repr says: different in every run.
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
@@ -45,9 +46,15 @@ def case_error(stage: str, error: BaseException) -> CaseError:
         kind, text = "bad_output", str(error)
     elif (refused := _refused_by_proxy(error)) is not None:
         kind, text = refused
+    elif isinstance(error, skips()):
+        kind, text = "engine_exception", f"{_skipper(stage)} skipped: {error}".rstrip(": ") + place_of(error)
     else:
         kind, text = "engine_exception", describe_exception(error)
     return CaseError(stage, kind, redact(without_addresses(text)) + (f" (and {others} more)" if others else ""))
+
+
+def _skipper(stage: str) -> str:
+    return "the metric" if stage.startswith("metrics.") else "the engine"
 
 
 def without_addresses(text: str) -> str:
@@ -94,13 +101,17 @@ def _told_by_server(error: BaseException) -> dict[str, Any]:
 def describe_exception(error: BaseException) -> str:
     """``TypeName: text (file.py:12 in function)`` of the innermost frame in the user's own code, else (an installed
     engine) of the innermost one. No stack trace."""
-    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    return f"{type(error).__name__}: {error}".rstrip(": ") + place_of(error)
+
+
+def place_of(error: BaseException) -> str:
+    """`` (file.py:12 in function)``, nothing for an exception that was never raised."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
-        return text
+        return ""
     own = [frame for frame in frames if _is_own(frame.filename)]
     last = (own or frames)[-1]
-    return f"{text} ({_shown(last.filename)}:{last.lineno} in {last.name})"
+    return f" ({_shown(last.filename)}:{last.lineno} in {last.name})"
 
 
 def signature_problem(function: Any, method: str, args: Sequence[object]) -> str | None:

@@ -175,8 +175,8 @@ def make_run(
             get_folder=partial(get_folder, trial),
             label=trial_label(node.nodeid, trial),
             trial=trial,
-            # What an engine says to pytest itself reaches it; any other exception is the stage's.
-            passing=(pytest.skip.Exception, pytest.exit.Exception),
+            # pytest.exit ends the run from wherever it is raised; any other exception is the stage's, a skip too.
+            passing=(pytest.exit.Exception,),
             embedder=embedder_of(node),
             corpus=corpus,
             cutoffs=cutoffs,

@@ -68,6 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "outputs",
             "plan",
             "recording",
+            "skips",
             "results",
             "search",
             "settings",

@@ -201,27 +201,6 @@ def test_setup_show_shows_every_fixture(project: Project) -> None:
     result.stdout.fnmatch_lines(["*SETUP*memeval_l1*"])
 
 
-def test_an_engine_that_skips_is_shown_at_the_case(project: Project) -> None:
-    project.cases(good_cases(1))
-    _say(
-        project,
-        """
-
-class Skipping(LineEngine):
-    def extract(self, conversation, ctx):
-        pytest.skip("not today")
-
-
-@pytest.fixture(scope="session")
-def memeval_engine():
-    return Skipping()
-""",
-    )
-    result = project.run("cases/v001.yaml", "-rs")
-    result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["SKIPPED*v001.yaml*not today*"])
-
-
 def test_what_an_engine_does_to_its_objects_later_changes_no_record(project: Project) -> None:
     project.write(
         "line_engine.py",

@@ -36,6 +36,15 @@ def memeval_engine():
 """
 
 
+#: One override, so that pytest itself sets the items up.
+FIXTURE = """
+
+@pytest.fixture
+def memeval_db(memeval_db):
+    return memeval_db
+"""
+
+
 @MODES
 def test_every_kind_of_error_in_one_run(project: Project, mode: tuple[str, ...]) -> None:
     entries = [
@@ -161,6 +170,62 @@ def test_a_skip_in_a_fixture_is_a_skip(project: Project) -> None:
     report = project.report()
     assert report["counts"] == {"scored": 1, "errored": 0, "skipped": 1, "not_run": 0, "total": 2}
     assert result.ret == 0
+
+
+#: An engine whose method leaves out one case.
+SKIPPING = """
+import pytest
+from line_engine import LineEngine
+
+
+class Skipping(LineEngine):
+    concurrent = True
+
+    {word}def extract(self, conversation, ctx):
+        if ctx.case_id == "eval-001":
+            pytest.skip("not today")
+        return super().extract(conversation, ctx)
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return Skipping()
+"""
+
+
+@MODES
+@pytest.mark.parametrize("ahead", ["1", "4"])
+@pytest.mark.parametrize("word", ["", "async "], ids=["plain", "async"])
+@pytest.mark.parametrize("own", ["", FIXTURE], ids=["direct", "by fixtures"])
+def test_an_engine_cannot_take_a_case_out_of_the_figures(
+    project: Project, mode: tuple[str, ...], ahead: str, word: str, own: str
+) -> None:
+    project.cases(good_cases(3), gates=["P0 l1.memory_recall >= 1"])
+    project.write("conftest.py", SKIPPING.replace("{word}", word) + own)
+    result = project.run(*mode, "--memeval-concurrency", ahead)
+    result.assert_outcomes(passed=2, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    report = project.report()
+    assert report["counts"] == {"scored": 2, "errored": 1, "skipped": 0, "not_run": 0, "total": 3}
+    (error,) = (entry["error"] for entry in report["per_case"] if entry["error"])
+    assert (error["stage"], error["kind"]) == ("l1", "engine_exception")
+    assert error["message"].startswith("the engine skipped: not today (conftest.py:11 in extract)")
+    assert report["gates"][0]["status"] == "unmeasured"
+
+
+@MODES
+@pytest.mark.parametrize("word", ["", "async "], ids=["plain", "async"])
+def test_nor_can_a_metric_of_the_projects_own(project: Project, mode: tuple[str, ...], word: str) -> None:
+    project.cases(good_cases(2))
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(
+            f"\n\nfrom pytest_memeval import metric\n\n\n@metric\n{word}def length(case, outputs):\n"
+            "    if case.case_id == 'eval-001':\n        pytest.skip('not today')\n    return 1\n"
+        )
+    project.run(*mode).assert_outcomes(passed=1, errors=1)
+    (error,) = (entry["error"] for entry in project.report()["per_case"] if entry["error"])
+    assert (error["stage"], error["kind"]) == ("metrics.length", "metric_exception")
+    assert error["message"].startswith("the metric skipped: not today")
 
 
 def test_f35_files_made_to_do_harm_are_refused_quickly(project: Project) -> None:
