@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.cli_support import refuse_replacing
+
 if TYPE_CHECKING:
     from pytest_memeval.compare.conditions import Verdict
     from pytest_memeval.compare.model import Comparison
@@ -61,6 +63,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 
     conditions = _conditions(arguments.fail_on)
     formats = [(path, _format_of(path)) for path in arguments.output]
+    for path, kind in formats:
+        refuse_replacing("--output", path, kind)
     (a, first), (b, second) = (load_cases(name, Path.cwd()) for name in (arguments.a, arguments.b))
     texts = prompt_texts((a, b), arguments.prompts)
     with paused_collector():

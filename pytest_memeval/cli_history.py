@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.cli_support import refuse_replacing
+
 if TYPE_CHECKING:
     from pytest_memeval.history import HistoryRow
 
@@ -45,6 +47,8 @@ def _history(arguments: argparse.Namespace) -> int:
     metric = _metric(arguments.metric)
     if arguments.html is not None and not arguments.html.absolute().parent.is_dir():
         raise SettingsError(f"--html: there is no folder {arguments.html.parent}")
+    if arguments.html is not None:
+        refuse_replacing("--html", arguments.html, "html")
     history = History(cache_folder(arguments.cache_dir))
     try:
         rows = history.rows()

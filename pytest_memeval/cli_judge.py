@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.cli_support import say
+from pytest_memeval.cli_support import refuse_replacing, say
 
 if TYPE_CHECKING:
     from pytest_memeval.judge.controls import ControlQuestion
@@ -64,6 +64,8 @@ def _check(arguments: argparse.Namespace) -> int:
             check_mode(arguments.mode)
         except ValueError as error:
             raise SettingsError(f"--mode: {error}") from None
+    if arguments.json is not None:
+        refuse_replacing("--json", arguments.json, "judge")
     # Everything is read before anything is asked: a fault in the second file must not cost the first one's answers.
     questions = [question for path in arguments.files for question in read_questions(path, arguments.mode)]
     labels = None if arguments.human is None else read_labels(arguments.human)

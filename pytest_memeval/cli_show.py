@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_memeval.cli_support import refuse_replacing
+
 
 def add_show_command(commands: Any) -> None:
     """Register ``show`` with the sub-commands of ``memeval``."""
@@ -37,6 +39,8 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_memeval.report.reader import find_report, load_report, readable
     from pytest_memeval.tuning.document import is_tuning
 
+    if arguments.html is not None:
+        refuse_replacing("--html", arguments.html, "html")
     place = run_place(arguments.run)
     if is_tuning(place):
         _show_tuning(arguments, place)

@@ -23,6 +23,16 @@ def configured(name: str) -> Path | None:
     return found[1] / found[0] if found is not None and found[0] else None
 
 
+def refuse_replacing(option: str, path: Path, kind: str) -> None:
+    """Raise SettingsError where ``path`` is there already and is no file of this kind (see ``owned_files.KINDS``)."""
+    from pytest_memeval.options import SettingsError
+    from pytest_memeval.owned_files import refusal
+
+    why = refusal(path, kind)
+    if why is not None:
+        raise SettingsError(f"{option}: {why}")
+
+
 def refuse_foreign(folder: Path) -> None:
     """Raise ReportError where reports in ``folder`` would replace a file that no run wrote."""
     from pytest_memeval.report.reader import ReportError

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.cli_support import configured, say
+from pytest_memeval.cli_support import configured, refuse_replacing, say
 
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import CaseSet
@@ -221,6 +221,7 @@ def _load(path: Path) -> CaseSet:
 def _export(file: Path, corpus: Sequence[Document]) -> int:
     from pytest_memeval.report.write import write_lines
 
+    refuse_replacing("--export-corpus", file, "corpus")
     rows = (json.dumps({"id": one.id, "content": one.content}, ensure_ascii=False) + "\n" for one in corpus)
     write_lines(file, rows)
     say(f"{len(corpus)} memories written to {file}")

@@ -11,6 +11,7 @@ from pytest_memeval.compare.render_html import STYLE
 from pytest_memeval.history import HistoryRow
 from pytest_memeval.report.console import columns
 from pytest_memeval.report.numbers import interval_text, value_text
+from pytest_memeval.report.page_mark import PAGE_MARK
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.-~=+*#"
@@ -151,6 +152,7 @@ def history_html(series: Sequence[Series], metric: str, lang: str = "en") -> str
         parts += [f"<h2>{escape(name)}</h2>", _drawing(one.points, lang), _table(one.points, lang)]
     return (
         f'<!doctype html>\n<html lang="{"zh" if lang == "zh" else "en"}">\n<head>\n<meta charset="utf-8">\n'
+        f"{PAGE_MARK}\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
         + "\n".join(parts)

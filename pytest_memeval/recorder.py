@@ -235,7 +235,7 @@ class Recorder:
         from pytest_memeval.report.build import build_report
         from pytest_memeval.report.calls import calls_of
         from pytest_memeval.report.write import write_reports
-        from pytest_memeval.run_files import leave, remember
+        from pytest_memeval.run_files import leave, nothing_saved, remember
         from pytest_memeval.run_info import run_info, shard_info
 
         if any(meta.get("engine_ignored") for meta in self.metas):
@@ -268,7 +268,8 @@ class Recorder:
             if self.settings.save_contexts is not None:
                 from pytest_memeval.rag.contexts import save_contexts
 
-                save_contexts(Path(self.settings.save_contexts), records)
+                if not save_contexts(Path(self.settings.save_contexts), records):
+                    self.remarks.append(nothing_saved(self.settings, "save_contexts"))
             leave(self, self.target, records)
             remember(self)
 

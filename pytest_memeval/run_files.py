@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_memeval.recorder import Recorder
     from pytest_memeval.results import CaseResult
+    from pytest_memeval.settings import Settings
 
 
 class PredictionsNotWritten(OSError):
@@ -35,8 +36,9 @@ def leave(recorder: Recorder, latest: Path, records: Iterable[CaseResult]) -> No
     else:
         replace_databases(recorder.target / "databases", recorder.databases_folder)
     recorder.folder = recorder.target
-    if settings.save_predictions is not None:
-        _save_predictions(Path(settings.save_predictions), records)
+    saved = settings.save_predictions
+    if saved is not None and not _save_predictions(Path(saved), records):
+        recorder.remarks.append(nothing_saved(settings, "save_predictions"))
     _step_summary(recorder)
 
 
@@ -63,16 +65,27 @@ def _step_summary(recorder: Recorder) -> None:
             file.writelines(path.read_text(encoding="utf-8") + "\n" for path in shown)
 
 
-def _save_predictions(target: Path, records: Iterable[CaseResult]) -> None:
+def nothing_saved(settings: Settings, name: str) -> str:
+    """The remark that an option's file was not written."""
+    from pytest_memeval.report.messages import text
+
+    return text("terminal.nothing_saved", settings.lang, where=settings.where(name), file=settings.values[name])
+
+
+def _save_predictions(target: Path, records: Iterable[CaseResult]) -> bool:
+    """Write them; False, and nothing written, where there is none."""
     from pytest_memeval.engine.predictions import prediction_rows
     from pytest_memeval.report.json_report import dumps
     from pytest_memeval.report.write import write_lines
 
     rows = prediction_rows(sorted(records, key=lambda record: record.node_id))
+    if not rows:
+        return False
     try:
         write_lines(target, (dumps(row) + "\n" for row in rows))
     except OSError as error:
         raise PredictionsNotWritten(str(error)) from error
+    return True
 
 
 def replace_databases(folder: Path, new: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pytest_memeval.extensions import engine_problem
 from pytest_memeval.options import SettingsError
+from pytest_memeval.owned_files import refusal
 from pytest_memeval.settings import CHAT_MODELS, EMBEDDERS, MATCHERS, Settings
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ def _check_written_files(settings: Settings) -> None:
             _refuse(settings, name, f"{file} is a folder; a file is needed")
         if file is not None and file.exists() and not os.access(file, os.W_OK):
             _refuse(settings, name, f"{file} cannot be written to")
+        if file is not None and (why := refusal(file, name.removeprefix("save_"))) is not None:
+            _refuse(settings, name, why)
     places = (
         ("output", output),
         ("save_predictions", saved and saved.parent),

@@ -22,6 +22,7 @@ from judge_rig import fair_judge
 from pytest_memeval.cli import main
 from pytest_memeval.judge.human import read_labels
 from pytest_memeval.judge.questions import read_questions
+from pytest_memeval.owned_files import is_replaceable
 
 KEY = "sk-check-0123456789abcdef"
 
@@ -62,6 +63,7 @@ def test_a_fair_judge(server: ChatServer, project: Path, capsys: pytest.CaptureF
     assert "specificity 1.000" in text
     assert "The judge can be trusted" in text
     figures = json.loads((project / "out" / "f.json").read_text(encoding="utf-8"))
+    assert is_replaceable(project / "out" / "f.json", "judge")
     assert figures["judge"]["model"] == "judge-1"
     assert figures["controls"]["by_type"]["multi_hop"]["right"]["judged"] == 7
     count = server.count
@@ -210,3 +212,10 @@ def test_benchmark_files_are_read(tmp_path: Path) -> None:
     path.write_text(json.dumps(locomo), encoding="utf-8")
     found = read_questions(path)
     assert [(q.truth, str(q.question_type)) for q in found] == [("2022", "temporal"), ("", "adversarial")]
+
+
+def test_a_foreign_file_is_not_replaced_by_the_figures(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "mine.json").write_text('{"name": "web"}', encoding="utf-8")
+    assert main(["judge-check", "q.jsonl", "--json", "mine.json"]) == 2
+    assert "--json: mine.json is no file of an earlier run and would be replaced" in capsys.readouterr().err
+    assert (project / "mine.json").read_text(encoding="utf-8") == '{"name": "web"}'

@@ -8,6 +8,7 @@ from html import escape
 from pytest_memeval.compare.messages import text
 from pytest_memeval.compare.model import Comparison
 from pytest_memeval.compare.view import Block, Cell, blocks
+from pytest_memeval.report.page_mark import PAGE_MARK
 
 STYLE = """\
 :root { color-scheme: light dark }
@@ -29,7 +30,7 @@ def html_text(comparison: Comparison, lang: str = "en") -> str:
     body = "\n".join(html_parts(comparison, lang))
     return (
         f'<!doctype html>\n<html lang="{"zh" if lang == "zh" else "en"}">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'{PAGE_MARK}\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
     )

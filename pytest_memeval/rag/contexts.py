@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,17 @@ def context_rows(records: Iterable[CaseResult]) -> Iterator[dict[str, Any]]:
             }
 
 
-def save_contexts(path: Path, records: Iterable[CaseResult]) -> None:
-    """Write the rows as JSONL, whole or not at all."""
+def save_contexts(path: Path, records: Iterable[CaseResult]) -> bool:
+    """Write the rows as JSONL, whole or not at all; False, and nothing written, where there is none."""
     from pytest_memeval.report.json_report import dumps
     from pytest_memeval.report.write import write_lines
 
-    write_lines(path, (dumps(row) + "\n" for row in context_rows(records)))
+    rows = context_rows(records)
+    first = next(rows, None)
+    if first is None:
+        return False
+    write_lines(path, (dumps(row) + "\n" for row in chain((first,), rows)))
+    return True
 
 
 class SavedContexts:

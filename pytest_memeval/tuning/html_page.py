@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from pytest_memeval.report.page_mark import PAGE_MARK
 from pytest_memeval.tuning.wording import Words, number, params_text, value_text
 
 _STYLE = """
@@ -42,7 +43,7 @@ def html_page(document: Mapping[str, Any], lang: str) -> str:
     title = f"{words('title')}: {document['case_set']}"
     head = (
         f'<!doctype html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'{PAGE_MARK}\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
     )
     return head + "\n".join((f"<h1>{escape(title)}</h1>", *_body(words))) + "\n</body>\n</html>\n"

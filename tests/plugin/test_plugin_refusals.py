@@ -137,6 +137,73 @@ def test_a_foreign_file_in_the_output_folder_is_left_alone(project: Project, mod
     result.stderr.fnmatch_lines(["*report.json is no file of an earlier run*"])
 
 
+FOREIGN = {
+    "notes.txt": "my own words\n",
+    "conftest.py": "# of a project\n",
+    "v1.yaml": "cases: []\n",
+    "rag.jsonl": '{"case_id": "a", "query": "q", "contexts": ["c"], "response": "r"}\n',
+    "blank.txt": " \n" * 40_000,
+    "photo.png": "\udc89PNG",
+    "deep.jsonl": "[" * 100_000,
+}
+SAVED = {
+    "--memeval-save-predictions": '{"case_id": "a", "set": "s.yaml", "l1": []}\n',
+    "--memeval-save-contexts": '{"set": "s", "case_id": "a", "query": "q", "contexts": [], "response": null}\n',
+}
+
+
+@pytest.mark.parametrize("option", SAVED)
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["serial", "xdist"])
+def test_a_foreign_file_is_not_replaced_by_what_is_saved(project: Project, option: str, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(1))
+    other = next(text for name, text in SAVED.items() if name != option)
+    folder = project.path / "kept"
+    folder.mkdir()
+    for name, text in {**FOREIGN, "other.jsonl": other}.items():
+        content = text.encode("utf-8", "surrogateescape")
+        (folder / name).write_bytes(content)
+        if mode and name != "notes.txt":
+            continue  # the check is in one process, whatever their number
+        result = project.run(option, f"kept/{name}", *mode)
+        assert result.ret == STATUS_4, name
+        result.stderr.fnmatch_lines(
+            [f"*{option}: *{name} is no file of an earlier run and would be replaced; move it, or name another file"]
+        )
+        assert (folder / name).read_bytes() == content
+    assert not (project.path / "out").exists()
+
+
+@MODES
+@pytest.mark.parametrize("option", SAVED)
+@pytest.mark.parametrize("old", ["absent", "empty", "saved"])
+def test_a_saved_file_is_replaced(project: Project, option: str, old: str, mode: tuple[str, ...]) -> None:
+    rag = {"case_id": "r", "query": "who?", "contexts": ["it was me"], "response": "me", "ground_truth": "me"}
+    project.write("one.memeval.jsonl", json.dumps(rag) + "\n")
+    file = project.path / "kept.jsonl"
+    if old != "absent":
+        file.write_text({"empty": "\n", "saved": SAVED[option]}[old], encoding="utf-8")
+    for _ in range(2):
+        result = project.run(option, "kept.jsonl", *mode)
+        assert result.ret == 0
+        row = json.loads(file.read_text(encoding="utf-8"))
+        assert row["case_id"] == "r"
+
+
+@MODES
+def test_where_there_is_nothing_to_save_nothing_is_written(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2))
+    kept = project.path / "old.jsonl"
+    kept.write_text(SAVED["--memeval-save-contexts"], encoding="utf-8")
+    for name in ("new.jsonl", "old.jsonl"):
+        result = project.run("--memeval-save-contexts", name, *mode)
+        assert result.ret == 0
+        result.stdout.fnmatch_lines(
+            [f"--memeval-save-contexts: there was nothing to save, and *{name} was not written"]
+        )
+    assert kept.read_text(encoding="utf-8") == SAVED["--memeval-save-contexts"]
+    assert not (project.path / "new.jsonl").exists()
+
+
 # -- engines ------------------------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from pytest_memeval.report.html.panel import panel
 from pytest_memeval.report.html.payload import page_data, script_json
 from pytest_memeval.report.html.scores import section_tables
 from pytest_memeval.report.messages import text
+from pytest_memeval.report.page_mark import PAGE_MARK
 
 DATA_ID = "memeval-data"
 HISTORY_METRIC = "l1.dimension_micro_f1"
@@ -51,6 +52,7 @@ def html_page(report: Mapping[str, Any], lang: str = "en", **parts: Unpack[Parts
     head = joined(
         (
             element("meta", charset="utf-8"),
+            Html(PAGE_MARK),
             element("meta", name="viewport", content="width=device-width, initial-scale=1"),
             element("meta", http_equiv="Content-Security-Policy", content=policy),
             element("title", f"{title}: {report['run_id']}"),

@@ -54,6 +54,10 @@ TERMINAL_TEXTS: Mapping[str, tuple[str, str]] = {
         "{where} {name} was ignored: a fixture memeval_engine of the project's gave the engine",
         "{where} {name} 未生效：项目自己的 memeval_engine fixture 提供了引擎",
     ),
+    "nothing_saved": (
+        "{where}: there was nothing to save, and {file} was not written",
+        "{where}：没有可保存的内容，未写入 {file}",
+    ),
     "predictions_not_written": ("the predictions could not be written: {error}", "无法写入预测文件：{error}"),
     "report_at": ("report: {folder}", "报告：{folder}"),
     "p0_missed": ("P0 gate missed: exit status 1", "P0 门禁未达标：退出状态 1"),
