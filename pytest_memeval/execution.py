@@ -11,6 +11,7 @@ from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import StageContext, StageError
 from pytest_memeval.live_memories import labelled_memories, memories_after_resolution
 from pytest_memeval.outputs import Outputs
+from pytest_memeval.repeated_ids import refuse_repeated_ids, refuse_repeated_stores
 from pytest_memeval.results import StageResult
 from pytest_memeval.stages import StagePlan, needed_stages
 from pytest_memeval.values import Hit, Memory
@@ -178,9 +179,13 @@ class StageExecutor:
     def checked(self, stage: str, output: Any) -> Any:
         """The output in the value classes; OutputError says what is wrong with it."""
         if stage == "l1":
-            return shapes.memories_of(output)
+            memories = shapes.memories_of(output)
+            refuse_repeated_ids(memories)
+            return memories
         if stage == "l15":
-            return shapes.decisions_of(output)
+            decisions = shapes.decisions_of(output)
+            refuse_repeated_stores(self._case, self._new_memories(), decisions)
+            return decisions
         if stage == "l2":
             return shapes.scenes_of(output)
         if stage == "template":

@@ -17,6 +17,7 @@ from pytest_memeval.metrics.l1 import PRIORITY_TOLERANCE
 from pytest_memeval.metrics.search import CUTOFFS
 from pytest_memeval.metrics.thresholds import Gate, Threshold, parse_gate
 from pytest_memeval.outputs import OutputError, Outputs
+from pytest_memeval.repeated_ids import repeated_in, without_what_built_on
 from pytest_memeval.report.build import build_report
 from pytest_memeval.report.messages import text
 from pytest_memeval.report.reader import ReportError, records_of, run_of, sets_of
@@ -172,6 +173,11 @@ def rescore_case(
     scorer = CaseScorer(case, outputs, change.scoring, priority_tolerance=tolerance)
     selected = None if "all" in run.stages else frozenset(run.stages)
     status, lost = _statuses(record, case, outputs, selected, run.supported_stages)
+    chained = run.stage_input == "chained"
+    repeated = repeated_in(case, outputs, chained=chained)
+    if repeated is not None and status[repeated.stage] in ("scored", "ran"):
+        status = without_what_built_on(repeated.stage, status, outputs, chained=chained)
+        lost = [repeated, *(one for one in lost if status[one.stage] == "errored")]
     sections = scorer.sections([stage for stage, now in status.items() if now == "scored"])
     # A project's own metrics stay as they were: their functions are not at hand.
     own = {name: before for name, before in record.stages.items() if name.startswith(f"{SECTION}.")}

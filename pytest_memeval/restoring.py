@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_memeval.outputs import OutputError, Outputs
+from pytest_memeval.repeated_ids import repeated_in
 from pytest_memeval.results import CaseResult
 from pytest_memeval.runner import CaseRun
 
@@ -15,6 +16,8 @@ def restore(run: CaseRun, record: CaseResult) -> bool:
     try:
         outputs = Outputs.from_json(record.outputs, record.facts)
     except OutputError:
+        return False
+    if repeated_in(run.case, outputs, chained=run.settings.chained) is not None:
         return False
     if any(record.stages.get(stage) not in ("scored", "ran") for stage in run.plan.run):
         return False

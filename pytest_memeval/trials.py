@@ -15,6 +15,7 @@ from pytest_memeval.loops import LoopBlocked, LoopThread
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.trials import average_records, pair_agreement
 from pytest_memeval.outputs import OutputError, Outputs
+from pytest_memeval.repeated_ids import repeated_in
 from pytest_memeval.restoring import restore
 from pytest_memeval.results import CaseError, CaseResult, StageResult, StageStatus
 from pytest_memeval.runner import IDLE, LOOP_GRACE, CaseRun
@@ -201,8 +202,10 @@ class TrialRuns(CaseRun):
             return False
         parts = list(single_records(record))
         try:
-            for part in parts:
-                Outputs.from_json(part.outputs, part.facts)
+            for run, part in zip(self.trials, parts, strict=True):
+                outputs = Outputs.from_json(part.outputs, part.facts)
+                if repeated_in(run.case, outputs, chained=run.settings.chained) is not None:
+                    return False
         except OutputError:
             return False
         if any(part.stages.get(stage) not in ("scored", "ran") for part in parts for stage in self.plan.run):

@@ -99,6 +99,27 @@ def test_a_row_without_a_stage_is_an_error_of_that_stage(project: Project) -> No
     assert project.report()["l2"]["section_hit_rate"] == 1
 
 
+@MODES
+def test_memories_under_one_id_are_an_error_of_their_case(project: Project, mode: tuple[str, ...]) -> None:
+    cases = simple(2)
+    cases[0]["expected_l1"]["memories"].append(memory("fact number 9"))
+    cases[0]["expected_l2"] = {"template_section": {"daily": {"0": "basic_info", "1": "basic_info"}}}
+    project.cases(cases, gates=["P0 l2.section_hit_rate >= 1"])
+    twins = [{"id": "a", **memory("fact number 1")}, {"id": "a", **memory("fact number 9")}]
+    section = {"daily": [{"id": "basic_info", "memory_ids": ["a"]}]}
+    found = [
+        {"case_id": "eval-001", "l1": twins, "template": section},
+        {"case_id": "eval-002", "l1": [{"id": "a", **memory("fact number 2")}], "template": section},
+    ]
+    result = project.run("--memeval-predictions", rows(project, *found), *mode)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*[[]l1] bad_output: memories 0 and 1 have the same id 'a'*"])
+    report = project.report()
+    assert report["gates"][0]["status"] == "unmeasured"
+    (entry,) = (one for one in report["per_case"] if one["outcome"] == "errored")
+    assert (entry["stages"]["l1"], entry["stages"]["template"]) == ("errored", "void")
+
+
 def test_f28_equal_ids_in_two_files_are_told_apart_by_set(project: Project) -> None:
     for name in ("a", "b"):
         project.cases(
