@@ -15,7 +15,7 @@ from pytest_memeval.compare.model import CaseNote, Comparison
 from pytest_memeval.compare.pairing import Pairing, pair_cases
 from pytest_memeval.compare.render_markdown import markdown_lines
 from pytest_memeval.compare.render_terminal import summary_lines
-from pytest_memeval.compare.settings import blocked_metrics
+from pytest_memeval.compare.settings import blocked_metrics, setting_differences, shared_files
 from pytest_memeval.gates import Difference, Differences, evaluate_gates, p0_status, passed_p0
 from pytest_memeval.metrics.thresholds import MetricPath, parse_gate
 from pytest_memeval.report.build import report_notes
@@ -51,7 +51,11 @@ class Baseline:
         if any(parse_gate(gate).path.difference for gate, _ in (*run.gates, *(one for s in sets for one in s.gates))):
             pairing = pair_cases(self.records, records)
             gates = evaluate_gates(
-                run, sets, records, aggregates=report["case_sets"], differences=_differences(pairing, comparison)
+                run,
+                sets,
+                records,
+                aggregates=report["case_sets"],
+                differences=_differences(pairing, self.report, report),
             )
             report = {
                 **report,
@@ -92,14 +96,23 @@ def without_texts(comparison: Comparison) -> Comparison:
     )
 
 
-def _differences(pairing: Pairing, comparison: Comparison) -> Differences:
+def _differences(pairing: Pairing, before: Mapping[str, Any], now: Mapping[str, Any]) -> Differences:
+    """Each scope's own: what differs in another file keeps none of its metrics from being compared."""
     scopes: dict[str, Pairing] = {}
     for pair in pairing.pairs:
         scopes.setdefault(pair.b.set, Pairing()).pairs.append(pair)
+    shared = {name for _, name in shared_files(before, now, pairing.files)}
+    settings = {
+        scope: setting_differences(before, now, own.files or {(scope, scope)})
+        for scope, own in ((scope, scopes.get(scope, Pairing())) for scope in now["case_sets"])
+    }
 
     def difference(scope: str, path: MetricPath) -> Difference:
+        # A baseline that knows none of this run's files is a wrong one, and nothing passes for it.
+        if shared and scope not in shared:
+            return Difference(None, reason_id="file_not_in_baseline", applies=False)
         base = f"{path.section}.{path.name}"
-        blocked = blocked_metrics(comparison.settings, [base]).get(base)
+        blocked = blocked_metrics(settings.get(scope, ()), [base]).get(base)
         if blocked is not None:
             return Difference(None, reason_id="not_comparable", reason_values={"setting": blocked})
         found, cases, _ = path_difference(scopes.get(scope, Pairing()), path)

@@ -32,7 +32,7 @@ JUDGED_SECTIONS = ("qa", "locomo", "longmemeval")
 WORST_FIRST: tuple[str, ...] = (MISSED, UNMEASURED, PASSED, NOT_APPLICABLE)
 
 #: Why a gate does not apply here though another scope, or a run with a baseline, may decide it.
-_ELSEWHERE = ("other_kind", "no_baseline")
+_ELSEWHERE = ("other_kind", "no_baseline", "file_not_in_baseline")
 
 #: Metrics of an optional label of memories → that label.
 _LABEL_OF: Mapping[str, str] = {
@@ -46,13 +46,15 @@ _LABEL_OF: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class Difference:
     """How far a metric is from the baseline's in one scope, over the cases that both measured (``n``). Without a
-    ``value``, ``reason_id`` and ``reason_values`` say why."""
+    ``value``, ``reason_id`` and ``reason_values`` say why; ``applies`` is false for a scope that the baseline does not
+    know though it knows others of the run."""
 
     value: float | None
     interval: tuple[float, float] | None = None
     n: Mapping[str, float] | None = None
     reason_id: str = "no_difference"
     reason_values: Mapping[str, Any] | None = None
+    applies: bool = True
 
 
 #: Scope and metric → its difference from the baseline.
@@ -246,6 +248,8 @@ class _Scope:
             return self._result(gate, _Finding(NOT_APPLICABLE, "no_baseline", {}), None, None, None)
         records = [record for record in self._records if matches(record, path.filters)]
         found = self._differences(self._scope.path, path)
+        if not found.applies:
+            return self._result(gate, _Finding(NOT_APPLICABLE, found.reason_id, {}), None, None, None)
         missing = _Finding(UNMEASURED, found.reason_id, {"metric": str(path), **(found.reason_values or {})})
         finding = (
             self._asked_for(gate, records)

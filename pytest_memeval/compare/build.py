@@ -10,7 +10,7 @@ from pytest_memeval.compare.confusions import confusion_changes, prompt_changes
 from pytest_memeval.compare.differences import metric_differences
 from pytest_memeval.compare.model import CaseNote, Comparison, MetricDifference, Side
 from pytest_memeval.compare.pairing import Pairing, pair_cases
-from pytest_memeval.compare.settings import blocked_metrics, setting_differences
+from pytest_memeval.compare.settings import blocked_metrics, setting_differences, shared_files
 from pytest_memeval.report.build import is_embedded
 from pytest_memeval.report.reader import records_of
 from pytest_memeval.report.tables import describe, engine_text, prompts_text
@@ -34,10 +34,10 @@ def compare_reports(
     entry.
     """
     pairing = pair_cases(*((records_of(a), records_of(b)) if records is None else records))
-    settings = setting_differences(a, b)
+    settings = setting_differences(a, b, shared_files(a, b, pairing.files))
     blocked = blocked_metrics(settings, _paths(pairing))
     plain, keyed, families = metric_differences(pairing, (a, b), blocked)
-    changes, unchanged = case_changes(pairing.pairs, blocked)
+    changes, unchanged, uncompared = case_changes(pairing.pairs, blocked)
     prompts = prompt_changes(a, b, prompt_texts or {})
     confusable = "matcher" not in blocked.values() and "registry" not in blocked.values()
     return Comparison(
@@ -61,6 +61,7 @@ def compare_reports(
         confusions=tuple(confusion_changes(pairing.pairs, prompts)) if confusable else (),
         prompts=tuple(prompts),
         moved=pairing.moved,
+        uncompared=uncompared,
     )
 
 

@@ -25,40 +25,50 @@ _OPEN = ("search", "qa", "rag", "locomo", "longmemeval", "metrics")
 _TIE = 1e-9
 
 
-def case_changes(pairs: Iterable[CasePair], blocked: Mapping[str, str]) -> tuple[list[CaseChange], int]:
-    """The cases of which any main figure changed, the greatest change first, and how many have none.
-
-    Figures that cannot be compared (``blocked``) do not count."""
-    changes, unchanged = [], 0
+def case_changes(pairs: Iterable[CasePair], blocked: Mapping[str, str]) -> tuple[list[CaseChange], int, int]:
+    """The cases of which any main figure changed, the greatest change first; how many have none; and how many of the
+    others cannot be told: a figure that both measured cannot be compared (``blocked``), or there is none."""
+    changes, unchanged, uncompared = [], 0, 0
     for pair in pairs:
-        figures = _changed_figures(pair, blocked)
+        figures, whole = _changed_figures(pair, blocked)
         if figures:
             size = (
                 abs(figures[0][2] - figures[0][1]) if figures[0][1] is not None and figures[0][2] is not None else 0.0
             )
             changes.append(CaseChange(pair.name, size, tuple(figures), tuple(memory_rows(pair))))
-        else:
+        elif whole:
             unchanged += 1
+        else:
+            uncompared += 1
     # At the same greatest change the one with more of it.
     changes.sort(key=lambda one: (-one.size, -_sum(one), one.case))
-    return changes, unchanged
+    return changes, unchanged, uncompared
 
 
 def _sum(change: CaseChange) -> float:
     return sum(abs(b - a) for _, a, b in change.figures if a is not None and b is not None)
 
 
-def _changed_figures(pair: CasePair, blocked: Mapping[str, str]) -> list[tuple[str, float | None, float | None]]:
+def _changed_figures(
+    pair: CasePair, blocked: Mapping[str, str]
+) -> tuple[list[tuple[str, float | None, float | None]], bool]:
+    """The figures that changed, and whether there are any to compare and all of them could be."""
     figures: list[tuple[str, float | None, float | None]] = []
+    compared = held_back = 0
     for section, name in _figures(pair):
         path = f"{section}.{name}"
         one, two = measured(pair.a, section, name), measured(pair.b, section, name)
-        if path in blocked or one is None or two is None:
+        if one is None or two is None:
             continue
+        if path in blocked:
+            held_back += 1
+            continue
+        compared += 1
         a, b = value_of(one), value_of(two)
         if (a is None) != (b is None) or (a is not None and b is not None and abs(a - b) > _TIE):
             figures.append((path, a, b))
-    return sorted(figures, key=lambda one: -abs(one[2] - one[1]) if one[1] is not None and one[2] is not None else 0.0)
+    figures.sort(key=lambda one: -abs(one[2] - one[1]) if one[1] is not None and one[2] is not None else 0.0)
+    return figures, compared > 0 and not held_back
 
 
 def _figures(pair: CasePair) -> Iterator[tuple[str, str]]:

@@ -42,6 +42,8 @@ class _Found:
     b: list[Measurement]
     lost: int
     gained: int
+    #: Of the lost ones those that B scored all the same.
+    absent: int = 0
 
 
 def metric_differences(
@@ -95,6 +97,7 @@ class _Measured:
         a, b, only_a, only_b = ([pick(counts) for counts in side] for side in self._sides(section, name))
         lost = sum(one is not None for one in only_a)
         gained = sum(one is not None for one in only_b)
+        absent = 0
         found = _Found([], [], [], 0, 0)
         for pair, one, two in zip(self._pairing.pairs, a, b, strict=True):
             if one is not None and two is not None:
@@ -103,9 +106,10 @@ class _Measured:
                 found.b.append(two)
             elif one is not None:
                 lost += 1
+                absent += pair.b.outcome == "scored"
             elif two is not None:
                 gained += 1
-        return replace(found, lost=lost, gained=gained)
+        return replace(found, lost=lost, gained=gained, absent=absent)
 
     def _sides(self, section: str, name: str) -> list[list[Mapping[str, tuple[float, float]]]]:
         """The counts of A's and B's cases in the pairs, and of those that only A and only B has."""
@@ -171,6 +175,7 @@ def _difference(
         cases=len(found.pairs),
         lost=found.lost,
         gained=found.gained,
+        absent=found.absent,
     )
     if blocked is not None:
         return replace(plain, signal="incomparable", blocked_by=blocked)

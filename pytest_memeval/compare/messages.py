@@ -56,6 +56,14 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
         "{count} cases compared, {unchanged} of them unchanged.",
         "对比了 {count} 个用例，其中 {unchanged} 个没有变化。",
     ),
+    "uncompared": (
+        "In {count} other(s) not every figure could be compared: whether they changed cannot be told.",
+        "另有 {count} 个用例并非所有数值都可对比：无法判断是否变化。",
+    ),
+    "absent": (
+        "B has no figure of {metrics} in {count} case(s) where A has one: none of these counts as improved.",
+        "有 {count} 个用例 B 没有 {metrics} 而 A 有：这些指标均不视为改进。",
+    ),
     "lost_cases": (
         "B lost {count} case(s) that A measured: no metric over them counts as improved.",
         "B 缺少 A 已测得的 {count} 个用例：涉及它们的指标均不视为改进。",
@@ -85,6 +93,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "only_b": ("Metrics that only B has", "仅 B 有的指标"),
     "blocked": ("Not compared", "未对比"),
     "blocked_note": ("Values as reported; {name} differs.", "为各自报告的数值；{name} 不同。"),
+    "blocked_own": (
+        "Values as reported, each over its run's own cases, which are not the same; {name} differs.",
+        "为各自报告的数值，两次运行的用例并不相同；{name} 不同。",
+    ),
     "no_text": (
         "The text is in no prompt folder at hand; name one with --prompts.",
         "手头的提示词文件夹中没有该文本；可用 --prompts 指定。",
@@ -127,6 +139,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "direction.better": ("better", "改进"),
     "direction.worse": ("worse", "退步"),
     "direction.coverage_lost": ("higher, but {lost} case(s) lost", "数值更好，但缺少 {lost} 个用例"),
+    "direction.coverage_absent": (
+        "higher, but without {lost} case(s) that A measured",
+        "数值更好，但有 {lost} 个 A 已测得的用例未测得",
+    ),
     "change.appeared": ("appeared", "新出现"),
     "change.vanished": ("vanished", "已消失"),
     "change.more": ("more", "增多"),

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 #: "major.minor" of the comparison's JSON form.
-COMPARISON_VERSION = "1.0"
+COMPARISON_VERSION = "1.1"
 
 #: How sure a difference is: ``clear`` (Holm-adjusted p < 0.05), ``likely`` (p < 0.05 before the adjustment),
 #: ``unclear``, ``same`` (equal in every case), ``untested`` (a count, or too little to test), ``unmeasured`` (no
@@ -39,7 +39,8 @@ class MetricDifference:
     what the reports say themselves. ``relative`` is the difference as a share of ``value_a``, ``None`` where that is 0.
 
     ``wins``: cases in which B is better (higher, where neither direction is better). ``lost`` and ``gained`` count the
-    cases that only A, or only B, measured. ``holm`` is adjusted over the metrics of the same ``family``.
+    cases that only A, or only B, measured; ``absent`` those of the lost ones that B scored all the same, without this
+    figure. ``holm`` is adjusted over the metrics of the same ``family``.
     """
 
     path: str
@@ -66,6 +67,7 @@ class MetricDifference:
     losses: int = 0
     lost: int = 0
     gained: int = 0
+    absent: int = 0
     signal: Signal = "unmeasured"
     direction: Direction = "none"
     #: Why it cannot be compared, as a setting's name.
@@ -183,6 +185,8 @@ class Comparison:
     prompts: tuple[PromptChange, ...]
     #: How many cases were recognised by their content in a file of another name.
     moved: int = 0
+    #: How many cases without a change have figures that were kept from being compared, or none that both measured.
+    uncompared: int = 0
 
     @property
     def subjects(self) -> tuple[SettingDifference, ...]:

@@ -41,6 +41,11 @@ class Pairing:
     only_b: list[CaseResult] = field(default_factory=list)
     moved: int = 0
 
+    @property
+    def files(self) -> set[tuple[str, str]]:
+        """The names, in A and in B, of the case files that share cases."""
+        return {(pair.a.set, pair.b.set) for pair in (*self.pairs, *self.changed)}
+
     def filtered(self, filters: Iterable[tuple[str, str]]) -> Pairing:
         """The pairs whose case meets a metric path's filters."""
         wanted = tuple(filters)

@@ -21,23 +21,32 @@ _BY_DIMENSION = (
 #: Sections whose metrics depend on the matching of memories.
 _MATCHED = ("l1", "l15", "l2")
 _JUDGED = ("rag", "longmemeval")
+#: A case file's name in A and in B.
+FilePair = tuple[str, str]
 #: What the names of differences in how questions were asked begin with.
 PROTOCOL = "protocol"
 #: Context budgets further apart than this are no like with like.
 MOST_APART = 1.5
 
 
-def setting_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[SettingDifference]:
-    """What differs between the runs: first what limits the comparison, then what it is about, then what to know."""
+def setting_differences(
+    a: Mapping[str, Any], b: Mapping[str, Any], files: Iterable[FilePair] | None = None
+) -> list[SettingDifference]:
+    """What differs between the runs: first what limits the comparison, then what it is about, then what to know.
+
+    What a run has for each case file is held against the other's over ``files`` alone: the names, in A and in B, of
+    the case files that share cases; without it those that have the same name in both.
+    """
+    shared = sorted(set(shared_files(a, b) if files is None else files))
     found = [
-        *_protocols(a, b),
-        *_differ("case_sets", _versions(a), _versions(b), "note"),
-        *_differ("registry", a.get("registry"), b.get("registry"), "limits"),
-        *_differ("templates", a.get("templates"), b.get("templates"), "limits"),
+        *_protocols(a, b, shared),
+        *_case_sets(a, b),
+        *_by_file("registry", a, b, shared),
+        *_by_file("templates", a, b, shared),
         *_differ("matcher", a.get("matcher"), b.get("matcher"), "limits"),
         *_differ("judge", judge_of(a), judge_of(b), "limits"),
         *_differ("stage_input", _stages(a, "input"), _stages(b, "input"), "limits"),
-        *_differ("metrics_spec", a.get("metrics_spec"), b.get("metrics_spec"), "limits"),
+        *_differ("metrics_spec", *_specs(a, b), "limits"),
         *_differ("engine", a.get("engine"), b.get("engine"), "subject"),
         *_differ("model", _model(a), _model(b), "subject"),
         *_prompts(a, b),
@@ -48,6 +57,12 @@ def setting_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Sett
     order: dict[Effect, int] = {"limits": 0, "subject": 1, "note": 2}
     # How questions were asked comes before everything else: most of what sets two QA figures apart lies there.
     return sorted(found, key=lambda setting: (not setting.name.startswith(PROTOCOL), order[setting.effect]))
+
+
+def shared_files(a: Mapping[str, Any], b: Mapping[str, Any], moved: Iterable[FilePair] = ()) -> set[FilePair]:
+    """The case files that both reports have, by their names in A and in B; ``moved`` are those of other names."""
+    names = (a.get("case_sets") or {}).keys() & (b.get("case_sets") or {}).keys()
+    return {*((name, name) for name in names), *moved}
 
 
 def blocked_metrics(settings: Iterable[SettingDifference], paths: Iterable[str]) -> dict[str, str]:
@@ -79,11 +94,14 @@ def _depends(path: str, setting: str) -> bool:
     return section in ("qa", "locomo", "longmemeval")
 
 
-def _protocols(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[SettingDifference]:
+def _protocols(a: Mapping[str, Any], b: Mapping[str, Any], files: Iterable[FilePair]) -> Iterator[SettingDifference]:
     """In what the runs asked the questions of a file differently, each thing once."""
     told: set[tuple[str, str, str]] = set()
-    for path in dict.fromkeys([*(a.get("case_sets") or {}), *(b.get("case_sets") or {})]):
-        one, two = (((report.get("case_sets") or {}).get(path) or {}).get("protocol") for report in (a, b))
+    for paths in files:
+        one, two = (
+            ((report.get("case_sets") or {}).get(path) or {}).get("protocol")
+            for report, path in zip((a, b), paths, strict=True)
+        )
         if one is None or two is None:
             continue
         for name in dict.fromkeys([*one, *two]):
@@ -111,12 +129,46 @@ def _budgets(a: float | None, b: float | None) -> list[SettingDifference]:
 def _differ(name: str, a: Any, b: Any, effect: Effect) -> Iterator[SettingDifference]:
     if a == b:
         return
-    if (a is None or a == {}) and name in ("registry", "templates"):
-        effect = "note"  # an older report does not say: nothing is known to differ
-    if (b is None or b == {}) and name in ("registry", "templates"):
-        effect = "note"
     only_a, only_b = _parts_that_differ(a, b)
     yield SettingDifference(name, _text(only_a), _text(only_b), effect)
+
+
+def _by_file(
+    name: str, a: Mapping[str, Any], b: Mapping[str, Any], files: Iterable[FilePair]
+) -> Iterator[SettingDifference]:
+    """A hash that a run has for each case file, where it differs in a file that both have."""
+    one, two = a.get(name) or {}, b.get(name) or {}
+    both = {(path if path == other else f"{path} → {other}"): (one.get(path), two.get(other)) for path, other in files}
+    apart = {label: pair for label, pair in both.items() if pair[0] != pair[1]}
+    if not apart:
+        return
+    # A report that does not say (an older one, a file of which no case was set up): nothing is known to differ.
+    known = any(None not in pair for pair in apart.values())
+    texts = [
+        "-" if all(pair[at] is None for pair in apart.values()) else _text({f: p[at] or "-" for f, p in apart.items()})
+        for at in (0, 1)
+    ]
+    yield SettingDifference(name, texts[0], texts[1], "limits" if known else "note")
+
+
+def _case_sets(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[SettingDifference]:
+    """The case files that one run alone has, by name, and those that have another version."""
+    one, two = _versions(a), _versions(b)
+    keys = [key for key in dict.fromkeys([*one, *two]) if key not in one or key not in two or one[key] != two[key]]
+    if keys:
+        texts = [
+            ", ".join(f"{key}={own[key] or '-'}" if own[key] or other.get(key) else key for key in keys if key in own)
+            for own, other in ((one, two), (two, one))
+        ]
+        yield SettingDifference("case_sets", texts[0] or "-", texts[1] or "-", "note")
+
+
+def _specs(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Any, Any]:
+    """How metrics were computed; how texts were, only where both runs asked questions."""
+    specs = [report.get("metrics_spec") for report in (a, b)]
+    if all(isinstance(spec, Mapping) for spec in specs) and any("text" not in spec for spec in specs if spec):
+        specs = [{key: value for key, value in (spec or {}).items() if key != "text"} for spec in specs]
+    return specs[0], specs[1]
 
 
 def _parts_that_differ(a: Any, b: Any) -> tuple[Any, Any]:

@@ -25,6 +25,7 @@ NOTE_STYLES: Mapping[str, Style] = {
 
 MOST_CASES = 10
 MOST_NOTES = 50
+MOST_ABSENT = 3
 MOST_CONFUSIONS = 15
 
 
@@ -97,7 +98,9 @@ def finding(metric: MetricDifference, lang: str = "en") -> str:
     signal = text(f"signal.{metric.signal}", lang)
     if metric.direction == "none":
         return signal
-    return f"{signal}{'：' if lang == 'zh' else ': '}{text(f'direction.{metric.direction}', lang, lost=metric.lost)}"
+    absent = metric.direction == "coverage_lost" and metric.lost == metric.absent
+    key = "coverage_absent" if absent else metric.direction
+    return f"{signal}{'：' if lang == 'zh' else ': '}{text(f'direction.{key}', lang, lost=metric.lost)}"
 
 
 def style_of(metric: MetricDifference) -> Style:
@@ -144,11 +147,23 @@ class _View:
             yield Line(self._(key, count=c.compared), "warn" if limited else "good")
         else:
             yield Line(self._("compared", count=c.compared, unchanged=c.unchanged))
-        lost = max((metric.lost for metric in (*c.metrics, *c.keyed)), default=0)
+            if c.uncompared:
+                yield Line(self._("uncompared", count=c.uncompared), "warn")
+        lost = max((metric.lost - metric.absent for metric in (*c.metrics, *c.keyed)), default=0)
         if lost:
             yield Line(self._("lost_cases", count=lost), "bad")
+        yield from self._absent()
         if c.a.cost_usd is not None and c.b.cost_usd is not None and (c.a.cost_usd or c.b.cost_usd):
             yield Line(self._("cost", a=f"{c.a.cost_usd:.4f}", b=f"{c.b.cost_usd:.4f}"))
+
+    def _absent(self) -> Iterator[Line]:
+        """The metrics that B did not measure in cases that it scored, by how many these are."""
+        paths: dict[int, list[str]] = {}
+        for metric in (*self._c.metrics, *self._c.keyed):
+            if metric.absent:
+                paths.setdefault(metric.absent, []).append(metric.path)
+        for count in sorted(paths, reverse=True)[:MOST_ABSENT]:
+            yield Line(self._("absent", metrics=_grouped(paths[count]), count=count), "bad")
 
     def notes(self) -> Iterator[Block]:
         """Cases that are not in it, or not whole."""
@@ -208,7 +223,9 @@ class _View:
                 for one in own
                 if one.whole_a is not None or one.whole_b is not None
             )
-            line = Line(self._("blocked_note", name=setting_title(name, self._lang)), "warn")
+            apart = self._c.vanished or self._c.added or self._c.content_changed
+            key = "blocked_own" if apart else "blocked_note"
+            line = Line(self._(key, name=setting_title(name, self._lang)), "warn")
             head = tuple(map(self._, ("metric", "value_a", "value_b")))
             yield Block(self._("blocked"), (line,), head, rows, frozenset({1, 2}))
 

@@ -249,6 +249,88 @@ class TestLimits:
         assert metric(result, "metrics.mine").gained == 6
 
 
+def of_file(path: str, records: list[CaseResult]) -> list[CaseResult]:
+    return [replace(one, set=path, node_id=f"{path}::{one.case_id}") for one in records]
+
+
+def hashed(records: list[CaseResult], **hashes: str) -> dict[str, Any]:
+    """A report with a hash of the registry and of the templates for each of its files, ``a`` where none is told."""
+    files = sorted({one.set for one in records})
+    own = {path: hashes.get(path.partition(".")[0], "a") * 64 for path in files}
+    return changed(report_of(records), registry=own, templates=own)
+
+
+FOUR = [counts_case(number, 3, 0, 0) for number in range(1, 9)]
+WORSE = [worse_case(one) if number > 4 else one for number, one in enumerate(FOUR, 1)]
+
+
+class TestOtherFiles:
+    """Case files that one run alone has take nothing from what is said of the others."""
+
+    @pytest.mark.parametrize("added", [True, False], ids=["added", "vanished"])
+    @pytest.mark.parametrize("other", ["a", "c"], ids=["same registry", "own registry"])
+    def test_a_file_of_one_run_alone_limits_nothing(self, added: bool, other: str) -> None:
+        extra = of_file("b.yaml", [counts_case(number, 5, 0, 0) for number in range(20, 23)])
+        before, after = of_file("a.yaml", FOUR), of_file("a.yaml", WORSE)
+        if added:
+            result = compare_reports(hashed(before), hashed([*after, *extra], b=other))
+        else:
+            result = compare_reports(hashed([*before, *extra], b=other), hashed(after))
+        alone = compare_reports(hashed(before), hashed(after))
+        found = metric(result, "l1.dimension_micro_f1")
+        expected = metric(alone, "l1.dimension_micro_f1")
+        assert found.difference == expected.difference
+        assert found.difference is not None
+        assert found.difference < -0.3
+        assert (found.signal, found.cases, found.differing) == (expected.signal, 8, 4)
+        assert (result.compared, len(result.changes), result.unchanged, result.uncompared) == (8, 4, 4, 0)
+        assert len(result.added if added else result.vanished) == 3
+        assert [setting.effect for setting in result.settings] == ["note"]
+        sides = (result.settings[0].a, result.settings[0].b)
+        assert result.settings[0].name == "case_sets"
+        assert sides == (("-", "b.yaml=v001") if added else ("b.yaml=v001", "-"))
+
+    def test_a_file_of_another_name_is_held_against_what_it_was(self) -> None:
+        before, after = of_file("a.yaml", FOUR), of_file("b.yaml", WORSE)
+        result = compare_reports(hashed(before), hashed(after))
+        assert result.moved == 8
+        assert metric(result, "l1.dimension_micro_f1").differing == 4
+        limited = compare_reports(hashed(before), hashed(after, b="c"))
+        assert metric(limited, "l1.dimension_micro_f1").blocked_by == "registry"
+        assert "a.yaml → b.yaml" in next(one.a for one in limited.settings if one.name == "registry")
+
+    def test_what_differs_in_a_shared_file_still_limits(self) -> None:
+        both = [*of_file("a.yaml", FOUR), *of_file("b.yaml", FOUR)]
+        result = compare_reports(hashed(both), hashed(both, b="c"))
+        assert metric(result, "l1.dimension_micro_f1").blocked_by == "registry"
+        registry = next(one for one in result.settings if one.name == "registry")
+        assert (registry.a, registry.b) == (f"b.yaml={'a' * 12}", f"b.yaml={'c' * 12}")
+
+    def test_cases_kept_from_being_compared_are_not_unchanged(self) -> None:
+        result = compare_reports(hashed(of_file("a.yaml", FOUR)), hashed(of_file("a.yaml", FOUR), a="c"))
+        assert (result.compared, result.unchanged, result.uncompared) == (8, 0, 8)
+        gone = [errored_case(number, content_hash=full_case(number).content_hash) for number in (1, 2)]
+        result = compare_reports(report_of(cases(6)), report_of([*gone, *cases(6)[2:]]))
+        assert (result.unchanged, result.uncompared) == (4, 2)
+
+    def test_versions_of_case_sets_are_named(self) -> None:
+        before, after = hashed(of_file("a.yaml", FOUR)), hashed(of_file("a.yaml", FOUR))
+        after["case_sets"]["a.yaml"]["version"], before["case_sets"]["a.yaml"]["version"] = "2", None
+        [setting] = compare_reports(before, after).settings
+        assert (setting.a, setting.b) == ("a.yaml=-", "a.yaml=2")
+        both = hashed([*of_file("a.yaml", FOUR), *of_file("b.yaml", FOUR)])
+        both["case_sets"]["b.yaml"]["version"] = None
+        [setting] = compare_reports(hashed(of_file("a.yaml", FOUR)), both).settings
+        assert (setting.a, setting.b) == ("-", "b.yaml")
+
+    def test_how_texts_are_compared_is_of_runs_with_questions(self) -> None:
+        plain = hashed(of_file("a.yaml", FOUR))
+        asked = changed(plain, metrics_spec={**plain["metrics_spec"], "text": {"bleu": 4}})
+        other = changed(plain, metrics_spec={**plain["metrics_spec"], "text": {"bleu": 2}})
+        assert compare_reports(plain, asked).settings == ()
+        assert [one.name for one in compare_reports(asked, other).settings] == ["metrics_spec"]
+
+
 class TestEdges:
     def test_zero_overlap(self) -> None:
         result = compare_reports(report_of(cases(3)), report_of([full_case(number) for number in (7, 8)]))

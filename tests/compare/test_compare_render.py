@@ -115,7 +115,7 @@ def test_the_summary_is_short_and_signed(comparison: Comparison) -> None:
 
 def test_json_is_plain_and_complete(comparison: Comparison) -> None:
     data = json.loads(json.dumps(comparison.to_json(), allow_nan=False))
-    assert data["comparison_version"] == "1.0"
+    assert data["comparison_version"] == "1.1"
     assert {one["path"] for one in data["metrics"]} >= {"l1.dimension_micro_f1", "l1.total_tp"}
     assert data["confusions"][0]["change"] == "appeared"
     assert data["confusions"][0]["prompt_lines"] == ["-family: kin", f"+social: {EVIL}"]

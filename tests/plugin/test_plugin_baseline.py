@@ -89,6 +89,48 @@ def test_what_cannot_be_compared_is_unmeasured(held: Project) -> None:
     assert (gate["status"], gate["reason_id"]) == ("unmeasured", "no_difference")
 
 
+@MODES
+def test_a_new_file_takes_nothing_from_the_others(held: Project, mode: tuple[str, ...]) -> None:
+    held.cases([case("new", "identity: something else")], "cases/v002.yaml")
+    words = ("--memeval-gate", "P0 diff:l1.dimension_micro_f1 >= -0.02", "--memeval-baseline", "before")
+    result = held.run(*words, *mode, fresh=True)
+    assert result.ret == 1
+    old, new = held.report()["gates"]
+    assert (old["scope"], old["status"], old["n"]["cases"]) == ("cases/v001.yaml", "missed", 6)
+    assert old["value"] == pytest.approx(-1 / 3)
+    assert (new["scope"], new["status"], new["reason_id"]) == (
+        "cases/v002.yaml",
+        "not_applicable",
+        "file_not_in_baseline",
+    )
+    text = result.stdout.str()
+    assert "6 cases compared, 4 of them unchanged." in text
+    assert "Δ l1.dimension_micro_f1 = -0.333" in text
+    assert "case sets differs: A: -; B: cases/v002.yaml=v1" in text
+    # The new file alone: the baseline knows nothing of this run, and nothing passes for that.
+    assert held.run("cases/v002.yaml", *words, *mode, fresh=True).ret == 1
+    [gate] = held.report()["gates"]
+    assert (gate["status"], gate["reason_id"]) == ("unmeasured", "no_difference")
+
+
+def test_another_registry_of_one_file_keeps_the_others_gates(held: Project) -> None:
+    """A gate is on its own file: what differs in another one is none of its business."""
+    held.cases(good_cases(3), "cases/v002.yaml")
+    held.run("--memeval-output", "both", fresh=True)
+    path = held.path / "both" / "report.json"
+    report = json.loads(path.read_text(encoding="utf-8"))
+    report["registry"]["cases/v002.yaml"] = "f" * 64
+    path.write_text(json.dumps(report), encoding="utf-8")
+    held.run(
+        "--memeval-gate", "P0 diff:l1.dimension_micro_f1 >= -0.02", "--memeval-baseline", "both/report.json", fresh=True
+    )
+    statuses = {one["scope"]: (one["status"], one["reason_id"]) for one in held.report()["gates"]}
+    assert statuses == {
+        "cases/v001.yaml": ("passed", "threshold_met"),
+        "cases/v002.yaml": ("unmeasured", "not_comparable"),
+    }
+
+
 def test_latest_is_the_run_before_this_one(held: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     held.write("pytest.ini", "[pytest]\nmemeval_baseline = latest\n")
     unused = ("-pno:randomly", "-pno:hypothesispytest")

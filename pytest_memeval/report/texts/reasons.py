@@ -64,6 +64,10 @@ REASON_TEXTS: Mapping[str, tuple[str, str]] = {
         "没有用例为 {metric} 提供分母，因此无值。",
     ),
     "no_baseline": ("The run has no baseline (--memeval-baseline).", "本次运行没有基线（--memeval-baseline）。"),
+    "file_not_in_baseline": (
+        "The baseline has no case of this file; the gate is for the files that both have.",
+        "基线中没有该文件的用例；该门禁针对两边都有的文件。",
+    ),
     "no_difference": (
         "This run and the baseline share no case that gives {metric} a value on both sides.",
         "本次运行与基线没有能在两边都得出 {metric} 的共同用例。",
