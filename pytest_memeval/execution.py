@@ -73,6 +73,8 @@ class StageExecutor:
         if stage == "l2":
             ctx = await self._stored_context(stage, trace)
             return self.checked("l2", await self.calls.call("aggregate", self._live_memories(), ctx))
+        if stage in ("template", "inject") and self._templates.unfit is not None:
+            raise StageError(self._templates.unfit, kind="no_templates")
         if stage == "template":
             ctx = await self._stored_context(stage, trace)
             return self.checked(

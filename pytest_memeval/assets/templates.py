@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +26,8 @@ QUERY_KEYS = ("dimensions", "match", "priority_min", "time_window", "ttl_filter"
 MATCHES = ("all", "any")
 SORTS = ("priority", "recent")
 TIME_WINDOW = re.compile(r"(\d+(?:\.\d+)?)\s*([hdw])")
+#: How many lacking dimensions a message names.
+_SHOWN = 3
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -78,6 +80,9 @@ class Templates:
     modes: Mapping[str, Template]
     path: Path | None = None
     content_hash: str = ""
+    #: Why these cannot serve, in a sentence: the project has a registry of its own that lacks dimensions of theirs.
+    #: What needs no templates is run all the same.
+    unfit: str | None = None
     _sections: Mapping[str, Mapping[str, SectionSpec]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -103,12 +108,37 @@ def load_templates(path: Path | None = None, registry: Registry | None = None) -
     """The templates in ``path``: a folder of ``*.yaml`` (one mode a file), one such file, or ``None`` for the shipped.
 
     Raises :class:`DocumentError` with every fault, a dimension unknown to ``registry`` (default: the shipped one)
-    among them. Modes stand in the order daily, coding, work, full, then by name.
+    among them. Modes stand in the order daily, coding, work, full, then by name. The shipped templates are ``unfit``
+    beside a registry that lacks some of their dimensions.
     """
-    registry = registry or load_registry()
-    if path is None and registry is load_registry():
-        return _load_shipped()
-    return _load(path or SHIPPED_TEMPLATES, registry)
+    if path is not None:
+        return _load(path, registry or load_registry())
+    shipped = _load_shipped()
+    lacking = [] if registry is None else _lacking(shipped, registry)
+    if registry is None or not lacking:
+        return shipped
+    few = ", ".join(lacking[:_SHOWN]) + (", …" if len(lacking) > _SHOWN else "")
+    text = (
+        f"{_shown(registry.path)} lacks dimensions that the shipped templates name ({few}): set memeval_templates"
+        " (meta.templates in a case file) to templates of its own, as docs/how-to/own-registry.md shows"
+    )
+    return replace(shipped, unfit=text)
+
+
+def _lacking(templates: Templates, registry: Registry) -> list[str]:
+    named = (
+        label
+        for template in templates.modes.values()
+        for section in template.sections
+        for label in section.query.dimensions
+    )
+    return [label for label in dict.fromkeys(named) if registry.get(label) is None]
+
+
+def _shown(path: Path | None) -> str:
+    if path is None:
+        return "the registry"
+    return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else str(path)
 
 
 @lru_cache(maxsize=1)

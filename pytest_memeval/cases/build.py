@@ -197,6 +197,9 @@ class CaseBuilder:
         if self.templates is None:
             return False
         if self.templates.get(mode) is None:
+            if self.templates.unfit is not None:
+                self.log.value(at, f"no template for mode {mode!r}: {self.templates.unfit}")
+                return False
             self.log.value(at, f"no template for mode {mode!r}{did_you_mean(mode, self.templates.modes)}")
             return False
         return True

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from plugin_project import good_cases
+from plugin_project import MODES, good_cases
 
 from pytest_memeval.cli import main
 
@@ -38,6 +38,15 @@ class Engine:
 def memeval_engine():
     return Engine()
 """
+
+
+WORKS: dict[str, Any] = {
+    "case_id": "a",
+    "conversation": "[msg#1] user: I work as a nurse.",
+    "expected_l1": {
+        "memories": [{"content": "works as a nurse", "dimensions": ["work"], "memory_type": "fact", "priority": 8}]
+    },
+}
 
 
 def own(project: Project, meta: bool) -> None:
@@ -96,17 +105,67 @@ def test_two_files_may_have_two_registries(project: Project) -> None:
         ("memeval_registry = own/none.yaml", "none.yaml does not exist"),
         ("memeval_templates = own/nothing", "nothing does not exist"),
         ("memeval_prompts = nowhere", "nowhere does not exist"),
-        ("memeval_registry = own/registry.yaml", "unknown dimension"),
     ],
 )
 def test_assets_of_the_ini_that_cannot_be_used_end_the_run(project: Project, ini: str, sentence: str) -> None:
     own(project, meta=True)
     project.pytester.makeini(f"[pytest]\n{ini}\n")
     result = project.run()
-    # The last one: the shipped templates ask for dimensions that this registry does not have.
     assert result.ret == 4, result.stdout.str()
     assert sentence in result.stderr.str()
     assert "Traceback" not in result.stderr.str()
+
+
+#: One line: which file lacks what, and what to do.
+UNFIT = (
+    "own/registry.yaml lacks dimensions that the shipped templates name (identity, family, social, …):"
+    " set memeval_templates"
+)
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("options", "outcome"), [((), "errors"), (("--memeval-stages", "l1"), "passed")], ids=["all", "l1"]
+)
+def test_a_registry_without_templates_beside_it(
+    project: Project, mode: tuple[str, ...], options: tuple[str, ...], outcome: str
+) -> None:
+    own(project, meta=True)
+    project.pytester.makeini("[pytest]\nmemeval_registry = own/registry.yaml\n")
+    project.cases([WORKS | {"expected_l2": {"template_section": {"daily": {"0": "basic_info"}}}}])
+    result = project.run(*options, *mode)
+    result.assert_outcomes(**{outcome: 1})
+    text = result.stdout.str() + result.stderr.str()
+    # Once where the case is told, once in pytest's short summary.
+    lines = [line for line in text.splitlines() if "lacks dimensions" in line]
+    if outcome == "errors":
+        assert any(f"[template] no_templates: {UNFIT}" in line for line in lines)
+        assert len(lines) <= 2
+        assert project.report()["per_case"][0]["stages"]["l1"] == "scored"
+    else:
+        assert lines == []
+
+
+@MODES
+def test_an_engine_that_only_extracts_needs_no_templates(project: Project, mode: tuple[str, ...]) -> None:
+    own(project, meta=True)
+    project.write(
+        "conftest.py", ENGINE[: ENGINE.index("    def query_template")] + ENGINE[ENGINE.index("\n\n@pytest") :]
+    )
+    project.pytester.makeini("[pytest]\nmemeval_registry = own/registry.yaml\n")
+    project.cases(
+        [WORKS, WORKS | {"case_id": "b", "expected_l2": {"template_section": {"daily": {"0": "basic_info"}}}}]
+    )
+    project.run(*mode).assert_outcomes(passed=2)
+
+
+def test_a_section_of_a_mode_that_is_not_shipped_says_what_is_missing(project: Project) -> None:
+    own(project, meta=True)
+    project.pytester.makeini("[pytest]\nmemeval_registry = own/registry.yaml\n")
+    project.cases([WORKS | {"expected_l2": {"template_section": {"brief": {"0": "All work"}}}}])
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    assert f"no template for mode 'brief': {UNFIT}" in result.stdout.str()
 
 
 SPOKEN = [
