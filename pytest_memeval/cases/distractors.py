@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pytest_memeval.documents.json_values import json_value
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
 from pytest_memeval.documents.text import read_lines
 from pytest_memeval.values import Memory
@@ -25,13 +26,13 @@ def load_distractors(path: Path) -> tuple[Memory, ...]:
         if not line:
             continue
         try:
-            row: Any = line if path.suffix == ".txt" else json.loads(line)
+            row: Any = line if path.suffix == ".txt" else json_value(line)
             memory = _memory(row, number)
             if str(memory.id) in seen:
                 raise ValueError(f"id {memory.id!r} is already on line {seen[str(memory.id)]}")
         except json.JSONDecodeError as error:
             problems.append(Problem(path, number, 0, f"not JSON: {error.msg} (column {error.colno})"))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             problems.append(Problem(path, number, 0, str(error)))
         else:
             seen[str(memory.id)] = number

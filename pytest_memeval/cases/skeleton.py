@@ -17,6 +17,7 @@ from pytest_memeval.cases.conversation import (
     ConversationError,
     parse_conversation,
 )
+from pytest_memeval.documents.json_values import NestedTooDeep, json_value
 from pytest_memeval.documents.problems import DocumentError, Problem
 from pytest_memeval.values import Message
 
@@ -87,9 +88,10 @@ def read_conversations(text: str, path: Path) -> list[tuple[Message, ...]]:
         raise DocumentError([Problem(path, 0, 0, "there is no conversation in it")])
     if stripped[0] in "[{" and not stripped.startswith("[msg#"):
         try:
-            value = json.loads(stripped)
+            value = json_value(stripped)
         except json.JSONDecodeError as error:
-            if stripped[0] == "{" or re.match(r"\[\s*\{", stripped):
+            # Text may begin with a bracket, too; nobody writes a hundred of them.
+            if isinstance(error, NestedTooDeep) or stripped[0] == "{" or re.match(r"\[\s*\{", stripped):
                 problem = Problem(path, error.lineno, error.colno, f"not JSON: {error.msg}")
                 raise DocumentError([problem]) from None
         else:

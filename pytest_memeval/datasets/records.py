@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Iterator
 from json.decoder import JSONDecodeError, JSONDecoder, scanstring  # type: ignore[attr-defined]  # typeshed lacks it
 from pathlib import Path
 from typing import Any
 
+from pytest_memeval.documents.json_values import json_value
 from pytest_memeval.documents.problems import DocumentError, Problem
 from pytest_memeval.documents.text import decode
 
@@ -63,11 +63,9 @@ def _whole(path: Path) -> Iterator[Any]:
     was_enabled = gc.isenabled()
     gc.disable()  # nothing that is made here is garbage, and looking for it doubles the time
     try:
-        data = json.loads(text)
+        data = json_value(text)
     except JSONDecodeError as error:
         raise fault(path, f"not readable as JSON: {error.msg}", line=error.lineno, column=error.colno) from None
-    except RecursionError:
-        raise fault(path, "not readable as JSON: nested too deep") from None
     finally:
         if was_enabled:
             gc.enable()

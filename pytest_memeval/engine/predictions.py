@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
+from pytest_memeval.documents.json_values import json_value
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
 from pytest_memeval.documents.text import read_lines
 from pytest_memeval.engine.protocol import StageContext, StageError
@@ -59,10 +60,10 @@ def load_predictions(path: Path) -> list[dict[str, Any]]:
 
 def _read_row(line: str) -> tuple[str | None, dict[str, Any] | None]:
     try:
-        row = json.loads(line, object_pairs_hook=_without_duplicates)
+        row = json_value(line, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
         return f"not JSON: {error.msg} (column {error.colno})", None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return str(error), None
     if not isinstance(row, dict):
         return f"expected a JSON object, got {type(row).__name__}", None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_memeval.documents.json_values import NestedTooDeep, json_value
 from pytest_memeval.documents.problems import DocumentError, Problem
 from pytest_memeval.documents.reader import read_text
 from pytest_memeval.judge.controls import ControlQuestion, questions_of
@@ -40,8 +40,11 @@ def _question_lines(path: Path) -> list[ControlQuestion]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = json_value(line)
+        except NestedTooDeep as error:
+            problems.append(Problem(path, number, error.colno, f"not JSON: {error.msg}"))
+            break
+        except ValueError:
             row = None
         if not isinstance(row, dict):
             problems.append(Problem(path, number, 0, "no JSON object; a line is {question, ground_truth, …}"))

@@ -109,7 +109,7 @@ def _body_of(request: ChatRequest, accepted: Accepted) -> dict[str, Any]:
 def _custom_id(line: bytes) -> str | None:
     try:
         data = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     key = data.get("custom_id") if isinstance(data, dict) else None
     return key if isinstance(key, str) else None

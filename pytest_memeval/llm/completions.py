@@ -109,7 +109,7 @@ class StreamedCompletion:
             return None
         try:
             chunk = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         if not isinstance(chunk, Mapping):
             return None

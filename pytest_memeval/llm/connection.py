@@ -229,7 +229,7 @@ class ServerConnection:
             return Fault("rejected" if lasting else "retry", f"connection failed ({type(cause).__name__}: {cause})")
         except openai.APIStatusError as error:
             return fault_of_answer(error.status_code, error.body, _retry_after(error.response.headers))
-        except (ValueError, openai.APIResponseValidationError):
+        except (ValueError, RecursionError, openai.APIResponseValidationError):
             return Fault("retry", _NO_JSON, 200)
         except Exception as error:  # whatever else: named, redacted, and not tried again
             return Fault("rejected", f"the request could not be sent ({type(error).__name__}: {error})")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_memeval.documents.json_values import NestedTooDeep, json_value
 from pytest_memeval.documents.problems import DocumentError, Problem
 from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.cache_entry import CacheEntry
@@ -93,8 +94,10 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 def decode_line(line: str) -> Any:
     """A line's JSON value. Raises ``ValueError`` with a short text."""
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
+        return json_value(line)
+    except NestedTooDeep as error:
+        raise ValueError(f"is {error.msg}") from None
+    except ValueError:
         raise ValueError("is no JSON") from None
 
 

@@ -103,7 +103,7 @@ class Proxy:
             )
         try:
             body = json.loads(request.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
             return HttpResponse.of_error(400, "the request's body is no JSON object", "bad_request")

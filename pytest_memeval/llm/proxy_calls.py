@@ -117,5 +117,5 @@ def decoded(text: str) -> Any:
     """A body's JSON value; the text itself where it is none."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -65,7 +65,7 @@ def unwrap(text: str, schema: Mapping[str, Any] | None) -> str:
     try:
         # Only a whole value may be cut out: `{"items": [], "more": 1}` has a rest and stays.
         json.loads(inner)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return str(prefix + inner.rstrip())
 

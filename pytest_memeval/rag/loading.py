@@ -73,7 +73,7 @@ def _first_row(text: str) -> dict[str, Any]:
         return {}
     try:
         row, _ = json.JSONDecoder().raw_decode(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return dict.fromkeys(re.findall(r'"(\w+)"\s*:', text))
     return row if isinstance(row, dict) else {}
 

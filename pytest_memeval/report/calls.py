@@ -111,6 +111,6 @@ def read_calls(path: Path) -> dict[str, dict[str, Any]]:
             for line in file:
                 call = json.loads(line)
                 found[call["id"]] = call
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise ReportError(f"{path} cannot be read as model calls: {error}.") from error
     return found

@@ -62,7 +62,7 @@ def _end_last_line(path: Path) -> None:
             return
         try:
             json.loads(data[start:])
-        except ValueError:
+        except (ValueError, RecursionError):
             file.truncate(start)
         else:
             file.write(b"\n")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_memeval.documents.json_values import json_value
 from pytest_memeval.report.console import columns
 from pytest_memeval.report.languages import LANGUAGES
 from pytest_memeval.report.markdown_cells import code, escape, table
@@ -45,10 +46,10 @@ def load_tuning(path: Path) -> dict[str, Any]:
     """The tuning document at ``path``: the file, or its folder. ReportError for one that this version cannot show."""
     file = path / JSON_NAME if path.is_dir() else path
     try:
-        document = json.loads(file.read_text(encoding="utf-8-sig"))
+        document = json_value(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ReportError(f"There is no tuning document at {file}: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ReportError(f"{file} is not valid JSON: {error}.") from error
     if not isinstance(document, dict) or document.get("kind") != "tuning":
         raise ReportError(f"{file} is no tuning document: memeval tune writes one as {JSON_NAME}.")

@@ -101,7 +101,7 @@ class HttpSearch:
             raise HttpError(f"status {status}")
         try:
             return json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise HttpError("the answer is no JSON") from None
 
     def _post(self, body: bytes) -> tuple[int, bytes]:

@@ -230,7 +230,7 @@ class _Client:
 def _answer(status: int, content: bytes, method: str) -> Any:
     try:
         found = json.loads(content) if content.strip() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if 200 <= status < 300:
         if found is None:
