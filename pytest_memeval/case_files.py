@@ -13,6 +13,8 @@ import pytest
 #: A case file that brings prompts or a registry of its own, in either style of YAML.
 OWN = {key: re.compile(rf"""(?m)(^|[{{,])\s*["']?{key}["']?\s*:""") for key in ("prompts", "registry")}
 SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl"})
+#: What a worker says at its end where :func:`left_unseen` is true of it.
+UNSEEN_OUTPUT = "memeval_left_unseen"
 PATTERNS = pytest.StashKey[list[Any]]()
 
 
@@ -42,6 +44,17 @@ def matches_files(config: pytest.Config, path: Path) -> bool:
     except ValueError:
         relative = path.name
     return any(pattern.match(relative) for pattern in patterns)
+
+
+def left_unseen(config: pytest.Config) -> bool:
+    """Whether ``--lf`` left out whole files in this process: those in which nothing failed, where something did in
+    another one that was collected."""
+    if not getattr(config.option, "lf", False):
+        return False
+    plugin = config.pluginmanager.get_plugin("lfplugin")
+    # Nothing else tells of these files: they are no deselected items. A pytest that does not count them any more may
+    # have left out some.
+    return plugin is not None and bool(getattr(plugin, "_skipped_files", True))
 
 
 def unmatched_folders(config: pytest.Config) -> list[str]:

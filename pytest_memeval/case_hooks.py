@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_memeval.case_figures import call_properties, main_figure, measured_sections, process_meta, property_name
+from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen
 from pytest_memeval.case_record import case_result, untouched_result
 from pytest_memeval.cases.models import CaseSet
 from pytest_memeval.garbage import spare_collector, spare_collector_again
@@ -270,6 +271,8 @@ class CaseHooks:
         # A worker whose cases all crashed elsewhere still says what it had to run.
         output = getattr(self.config, "workeroutput", None)
         whole = self.config.stash.get(SELECTED, {})
+        if output is not None and left_unseen(self.config):
+            output[UNSEEN_OUTPUT] = True
         if output is not None and HARNESS in self.config.stash:
             output["memeval_left_behind"] = self.config.stash[HARNESS].left_behind
         if output is not None and (self._selected or whole) and self._once("selected", ""):

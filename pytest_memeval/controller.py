@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.case_files import nodes_of_cases, unmatched_folders
+from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen, nodes_of_cases, unmatched_folders
 from pytest_memeval.session import CHOSEN_DIST, HANDED, HARNESS, RESUME_FROM, settings_of
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Controller:
         self._broken: dict[str, str] = {}
         #: Whether somebody, or pytest itself, stopped the run.
         self._interrupted = False
+        #: Whether a worker left out files unseen.
+        self._left_unseen = False
         #: Whether it was somebody, who waits for the process to end.
         self._by_hand = False
         #: Workers of this machine → process id, so that an interrupt can be handed on.
@@ -227,6 +229,7 @@ class Controller:
             self.recorder.in_vain += output["memeval_in_vain"]
         if output.get("memeval_left_behind"):
             self.recorder.left_behind += output["memeval_left_behind"]
+        self._left_unseen |= UNSEEN_OUTPUT in output
         told = output.get("memeval_selected")
         if told is not None:
             self.recorder.take_process(json.loads(told))
@@ -328,11 +331,9 @@ class Controller:
         return (cut or self._interrupted) and bool(self.recorder.not_run())
 
     def _only_failed(self) -> bool:
-        """Whether ``--lf`` is at work: it leaves out files in which nothing failed, unseen."""
-        cache = getattr(self.config, "cache", None)
-        return bool(
-            getattr(self.config.option, "lf", False) and cache is not None and cache.get("cache/lastfailed", {})
-        )
+        """Whether ``--lf`` left out files in which nothing failed, unseen, here or in a worker. Cases that it left out
+        of a file are missed there; where nothing failed in what was named it leaves out none."""
+        return self._left_unseen or left_unseen(self.config)
 
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         recorder = self._recorder

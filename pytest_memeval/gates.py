@@ -18,9 +18,10 @@ from pytest_memeval.case_counts import (
     metric_stages,
     one_per_case,
 )
+from pytest_memeval.documents.problems import nearest
 from pytest_memeval.judge_controls import goes_by_judge, is_untrusted
 from pytest_memeval.kinds import sections_of
-from pytest_memeval.metrics.thresholds import Gate, MetricPath, parse_gate
+from pytest_memeval.metrics.thresholds import OPEN_SECTIONS, Gate, MetricPath, parse_gate
 from pytest_memeval.report.messages import sentence
 from pytest_memeval.report.numbers import number_text, value_text
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
@@ -361,8 +362,26 @@ class _Scope:
                 UNMEASURED, "judge_not_trustworthy", {**lows, "least": value_text(controls.get("least", 0.8))}
             )
         if value is None:
-            return missing or _Finding(UNMEASURED, "no_value", {"metric": str(path)})
+            return missing or self._unknown(path) or _Finding(UNMEASURED, "no_value", {"metric": str(path)})
         return None
+
+    def _unknown(self, path: MetricPath) -> _Finding | None:
+        """A metric that no case of the file knows, with the nearest one that its section was measured in: in a section
+        that is open to any name a slip of the pen is no error before the run."""
+        if path.section not in OPEN_SECTIONS:
+            return None
+        sections = [record.sections[path.section] for record in self._records if path.section in record.sections]
+        names = dict.fromkeys(
+            name for section in sections for name in (*section.ratios, *section.counts) if not name.startswith("_")
+        )
+        if path.metric in {name.partition(".")[0].partition("@")[0] for name in names}:
+            return None
+        # A metric of the catalogue is no slip: there is just nothing here that it could be measured in.
+        close = nearest(path.name, names) if path.spec is None else None
+        if close is not None:
+            values = {"metric": str(path), "nearest": f"{path.section}.{close}"}
+            return _Finding(UNMEASURED, "metric_not_measured_nearest", values)
+        return _Finding(UNMEASURED, "metric_not_measured", {"metric": str(path)})
 
     def _selected(self, stage: str) -> bool:
         stages = self._run.stages

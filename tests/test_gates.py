@@ -57,6 +57,29 @@ def test_f25_a_near_miss_is_missed_and_shown_with_enough_digits():
     assert "0.8" in result.reason
 
 
+@pytest.mark.parametrize(
+    ("metric", "reason", "named"),
+    [
+        ("metrics.answr_f1", "metric_not_measured_nearest", "the nearest that was measured is metrics.answer_f1."),
+        ("rag.answr_f1", "metric_not_measured_nearest", "the nearest that was measured is rag.answer_f1."),
+        ("rag.zzzzz", "metric_not_measured", "No case of this file measures rag.zzzzz."),
+        ("rag.faithfulness", "metric_not_measured", "No case of this file measures rag.faithfulness."),
+        ("qa.answer_f1", "metric_not_measured", "No case of this file measures qa.answer_f1."),
+        # Known, and yet without anything to divide by.
+        ("metrics.empty", "no_value", "No case gives metrics.empty anything to divide by"),
+    ],
+)
+def test_a_metric_that_no_case_knows_is_told_from_one_without_a_value(metric: str, reason: str, named: str):
+    figures = {"answer_f1": (1, 2), "context_recall": (1, 1), "empty": (0, 0)}
+    stages = dict.fromkeys(("rag", "qa"), "scored")
+    records = [case("c", {section: ratio_record(**figures) for section in ("rag", "metrics")}, stages=stages)]
+    run = run_info(stages=("all",), supported_stages=tuple(stages))
+    result = only(records, f"P0 {metric} >= 0.5", run=run, truth_counts=dict.fromkeys(stages, 1))
+    assert (result.status, result.reason_id) == ("unmeasured", reason)
+    assert named in result.reason
+    assert named not in sentence(reason, "zh", result.reason_values or {})
+
+
 @given(st.integers(1, 60), st.integers(0, 60))
 def test_a_gate_on_the_value_itself_is_always_met(units, hits):
     hits = min(hits, units)

@@ -15,6 +15,7 @@ from report_samples import SET, errored_case, full_case, ratio_record
 
 from pytest_memeval.compare.build import compare_reports
 from pytest_memeval.compare.model import Comparison, MetricDifference
+from pytest_memeval.compare.view import blocks, finding
 from pytest_memeval.report.reader import ReportError
 from pytest_memeval.results import CaseError, CaseResult
 
@@ -329,6 +330,53 @@ class TestOtherFiles:
         other = changed(plain, metrics_spec={**plain["metrics_spec"], "text": {"bleu": 2}})
         assert compare_reports(plain, asked).settings == ()
         assert [one.name for one in compare_reports(asked, other).settings] == ["metrics_spec"]
+
+
+class TestMissingFigures:
+    """Figures that B lacks in cases that it scored are no lost cases."""
+
+    def ranked(self, *, ranks: bool, number: int) -> CaseResult:
+        figures = {"answer_f1": (2, 2 + (not ranks)), **({"mrr": (1, 2)} if ranks else {})}
+        content = full_case(number).content_hash
+        record = replace(full_case(number), sections={"metrics": ratio_record(**figures)}, content_hash=content)
+        return replace(record, stages={"metrics": "scored"})
+
+    def lines(self, before: list[CaseResult], after: list[CaseResult]) -> list[str]:
+        result = compare_reports(report_of(before), report_of(after))
+        return [line.text for block in blocks(result) if block.title is None for line in block.lines]
+
+    def test_what_is_missing_is_named(self) -> None:
+        before = [self.ranked(ranks=True, number=number) for number in range(1, 7)]
+        after = [self.ranked(ranks=number > 4, number=number) for number in range(1, 7)]
+        said = self.lines(before, after)
+        assert "B has no figure of metrics.mrr in 4 case(s) where A has one: none of these counts as improved." in said
+        assert not any("lost" in line for line in said)
+        assert not any("no figure of" in line for line in self.lines(after, before))
+
+    @pytest.mark.parametrize("how", ["vanished", "errored"])
+    def test_lost_are_cases_that_errored_or_vanished(self, how: str) -> None:
+        before = [self.ranked(ranks=True, number=number) for number in range(1, 7)]
+        gone = [errored_case(number, content_hash=before[number - 1].content_hash) for number in (1, 2)]
+        said = self.lines(before, [*(gone if how == "errored" else []), *before[2:]])
+        assert "B lost 2 case(s) that A measured: no metric over them counts as improved." in said
+        assert not any("no figure of" in line for line in said)
+
+    def test_both_at_once_are_told_apart(self) -> None:
+        before = [self.ranked(ranks=True, number=number) for number in range(1, 9)]
+        after = [self.ranked(ranks=number > 5, number=number) for number in range(3, 9)]
+        result = compare_reports(report_of(before), report_of(after))
+        found = metric(result, "metrics.mrr")
+        assert (found.lost, found.absent, found.cases) == (5, 3, 3)
+
+    def test_a_figure_that_rose_without_some_cases_is_not_better(self) -> None:
+        before = [counts_case(number, 1, 2, 2) for number in range(1, 13)]
+        after = [counts_case(number, 4, 0, 0) for number in range(1, 13)]
+        section = after[0].sections["l1"]
+        some = {name: pair for name, pair in section.ratios.items() if name != "memory_recall"}
+        after[0] = replace(after[0], sections={"l1": replace(section, ratios=some)})
+        found = metric(compare_reports(report_of(before), report_of(after)), "l1.memory_recall")
+        assert (found.direction, found.lost, found.absent) == ("coverage_lost", 1, 1)
+        assert finding(found) == "clear: higher, but without 1 case(s) that A measured"
 
 
 class TestEdges:

@@ -161,6 +161,26 @@ def test_running_what_failed_last_is_a_selection(project: Project, mode: tuple[s
     assert report["counts"]["total"] == 1
 
 
+@MODES
+def test_running_what_failed_last_where_nothing_did_is_whole(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2), name="cases/a.yaml")
+    project.cases([case("bad", "raise", truth=[])], name="cases/b.yaml")
+    project.run(*mode)
+    # The failure of the other file leaves out none of these cases, nor does one that is there no more.
+    project.run("cases/a.yaml", "--lf", *mode)
+    report = project.report()
+    assert (report["partial"], report["counts"]["scored"]) == (None, 2)
+    (project.path / "cases/b.yaml").unlink()
+    project.run("--lf", *mode)
+    assert project.report()["partial"] is None
+    # Within a file what failed alone is run.
+    project.cases([*good_cases(2), case("bad", "raise", truth=[])], name="cases/a.yaml")
+    project.run(*mode)
+    project.run("--lf", *mode)
+    report = project.report()
+    assert (report["partial"], report["counts"]["total"]) == ("selected", 1)
+
+
 def test_p0_over_skipped_cases_alone_is_unmeasured(project: Project) -> None:
     project.cases([entry | {"tags": ["slow"]} for entry in good_cases(2)], gates=["P0 l1.memory_recall >= 1"])
     result = project.run()

@@ -63,6 +63,11 @@ REASON_TEXTS: Mapping[str, tuple[str, str]] = {
         "No case gives {metric} anything to divide by, so it has no value.",
         "没有用例为 {metric} 提供分母，因此无值。",
     ),
+    "metric_not_measured": ("No case of this file measures {metric}.", "该文件中没有用例测得 {metric}。"),
+    "metric_not_measured_nearest": (
+        "No case of this file measures {metric}; the nearest that was measured is {nearest}.",
+        "该文件中没有用例测得 {metric}；已测得的最接近的指标是 {nearest}。",
+    ),
     "no_baseline": ("The run has no baseline (--memeval-baseline).", "本次运行没有基线（--memeval-baseline）。"),
     "file_not_in_baseline": (
         "The baseline has no case of this file; the gate is for the files that both have.",
