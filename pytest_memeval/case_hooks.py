@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import warnings
 from collections.abc import Generator, Mapping
 from dataclasses import replace
 from operator import is_not
@@ -16,6 +17,7 @@ from pytest_memeval.case_figures import call_properties, main_figure, measured_s
 from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen
 from pytest_memeval.case_record import case_result, untouched_result
 from pytest_memeval.cases.models import CaseSet
+from pytest_memeval.fixture_names import all_definitions, misspelt_fixtures
 from pytest_memeval.garbage import spare_collector, spare_collector_again
 from pytest_memeval.items import FILES, CaseFile, CaseItem, owner_of
 from pytest_memeval.kind_items import KindFile, KindItem, each_variant, kind_figure, kind_files, kind_meta, kind_result
@@ -73,6 +75,8 @@ class CaseHooks:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._selected = {item.nodeid: owner for item in session.items if (owner := owner_of(item)) is not None}
         spare_collector(len(self._selected))
+        if self._selected and getattr(self.config, "workerinput", {}).get("workerid", "gw0") == "gw0":
+            _warn_of_misspelt(session)
         if settings_of(self.config).stop_when_decided:
             from pytest_memeval.stop_hooks import make_plan
 
@@ -301,6 +305,17 @@ def _shorten(report: pytest.TestReport, item: CaseItem) -> None:
     if crash is not None:
         _, found, cause = crash.message.partition(f"{item.place}: [")
         crash.message = f"[{cause}" if found else crash.message
+
+
+def _warn_of_misspelt(session: pytest.Session) -> None:
+    """Name a fixture that was meant to be one of ours: the reference engine would be measured in silence."""
+    requested = (name for item in session.items for name in getattr(item, "fixturenames", ()))
+    definitions = all_definitions(session._fixturemanager)
+    for message, file, line in misspelt_fixtures(definitions, requested, session.config.rootpath):
+        try:
+            warnings.warn_explicit(pytest.PytestConfigWarning(message), None, file, line)
+        except pytest.PytestConfigWarning:  # where warnings are errors
+            raise pytest.UsageError(f"{file}:{line}: {message}") from None
 
 
 def own_texts(result: CaseResult) -> dict[str, Any]:

@@ -418,3 +418,83 @@ def test_hand_written_tests_report_their_own_failures(project: Project) -> None:
     result = project.run("test_mine.py")
     result.assert_outcomes(failed=1)
     assert json.dumps(project.report()["per_case"][0]["outcome"]) == '"scored"'
+
+
+# -- names that were meant
+
+
+def conftest_with(name: str, more: str = "") -> str:
+    return (
+        "import pytest\nfrom line_engine import LineEngine\n\n\n"
+        f'@pytest.fixture(scope="session")\ndef {name}():\n    return LineEngine()\n{more}'
+    )
+
+
+USER = """
+
+@pytest.fixture(scope="session")
+def memeval_engine(memeval_my_engine):
+    return memeval_my_engine
+"""
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("memeval_engin", "memeval_engine"),
+        ("memeval_enigne", "memeval_engine"),
+        ("memeval_Engine", "memeval_engine"),
+        ("memevl_engine", "memeval_engine"),
+        ("memeval_rag_pipelne", "memeval_rag_pipeline"),
+        ("memeval_evaluator", "memeval_evaluators"),
+    ],
+)
+def test_a_misspelt_fixture_is_told_once(project: Project, name: str, meant: str, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(3))
+    project.write("conftest.py", conftest_with(name))
+    result = project.run(*mode)
+    said = [line for line in result.outlines if f"the fixture {name} replaces none of memeval's" in line]
+    assert len(said) == 1
+    assert said[0].endswith(f"and nothing uses it; did you mean {meant!r}?")
+    assert "PytestConfigWarning" in said[0]
+    result.stdout.fnmatch_lines(["*conftest.py:5"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        conftest_with("memeval_engine"),
+        conftest_with("memeval_helper"),
+        conftest_with("other_engine"),
+        conftest_with(
+            "memeval_my_engine", "\n\n@pytest.fixture\ndef memeval_engine(memeval_my_engine):\n    return 1\n"
+        ),
+        conftest_with("memeval_engin").replace('scope="session"', 'scope="session", autouse=True'),
+    ],
+    ids=["right", "own", "without prefix", "used by a fixture", "used by all"],
+)
+def test_names_that_are_no_misspelling(project: Project, text: str) -> None:
+    project.cases(good_cases(1))
+    project.write("conftest.py", text)
+    result = project.run()
+    result.stdout.fnmatch_lines(["1 case: *"])
+    result.stdout.no_fnmatch_line("*replaces none of memeval's*")
+
+
+@MODES
+def test_a_misspelling_in_a_run_without_cases_is_nobodys_business(project: Project, mode: tuple[str, ...]) -> None:
+    project.write("conftest.py", conftest_with("memeval_engin"))
+    project.write("test_plain.py", "def test_plain():\n    pass\n")
+    result = project.run(*mode)
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*replaces none of memeval's*")
+
+
+def test_where_warnings_are_errors_a_misspelling_is_one_sentence(project: Project) -> None:
+    project.cases(good_cases(1))
+    project.write("conftest.py", conftest_with("memeval_engin"))
+    result = project.run("-W", "error")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *conftest.py:5: the fixture memeval_engin replaces*"])
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
