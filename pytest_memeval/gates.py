@@ -35,6 +35,9 @@ WORST_FIRST: tuple[str, ...] = (MISSED, UNMEASURED, PASSED, NOT_APPLICABLE)
 #: Why a gate does not apply here though another scope, or a run with a baseline, may decide it.
 _ELSEWHERE = ("other_kind", "no_baseline", "file_not_in_baseline")
 
+#: As many measured metrics are named where none is near the one that was asked for.
+_MOST_NAMED = 8
+
 #: Metrics of an optional label of memories → that label.
 _LABEL_OF: Mapping[str, str] = {
     "l1.memory_type_accuracy": "memory_type",
@@ -381,6 +384,10 @@ class _Scope:
         if close is not None:
             values = {"metric": str(path), "nearest": f"{path.section}.{close}"}
             return _Finding(UNMEASURED, "metric_not_measured_nearest", values)
+        if names and path.spec is None:
+            known = ", ".join(f"{path.section}.{name}" for name in list(names)[:_MOST_NAMED])
+            values = {"metric": str(path), "known": known + (", …" if len(names) > _MOST_NAMED else "")}
+            return _Finding(UNMEASURED, "metric_not_measured_known", values)
         return _Finding(UNMEASURED, "metric_not_measured", {"metric": str(path)})
 
     def _selected(self, stage: str) -> bool:

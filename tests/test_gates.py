@@ -62,7 +62,11 @@ def test_f25_a_near_miss_is_missed_and_shown_with_enough_digits():
     [
         ("metrics.answr_f1", "metric_not_measured_nearest", "the nearest that was measured is metrics.answer_f1."),
         ("rag.answr_f1", "metric_not_measured_nearest", "the nearest that was measured is rag.answer_f1."),
-        ("rag.zzzzz", "metric_not_measured", "No case of this file measures rag.zzzzz."),
+        (
+            "rag.zzzzz",
+            "metric_not_measured_known",
+            "rag.zzzzz; measured were rag.answer_f1, rag.context_recall, rag.empty.",
+        ),
         ("rag.faithfulness", "metric_not_measured", "No case of this file measures rag.faithfulness."),
         ("qa.answer_f1", "metric_not_measured", "No case of this file measures qa.answer_f1."),
         # Known, and yet without anything to divide by.

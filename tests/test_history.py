@@ -128,6 +128,15 @@ def test_breaks_and_series() -> None:
     assert series_of(rows, "l1.nothing") == []
 
 
+def test_a_case_file_of_one_run_alone_is_no_other_registry() -> None:
+    first = replace(row(1), registry={"a.yaml": "1"})
+    more = replace(row(2, cases=7), registry={"a.yaml": "1", "b.yaml": "2"})
+    assert list(breaks(first, more)) == list(breaks(more, first)) == ["cases"]
+    other = replace(row(3), registry={"a.yaml": "2"})
+    assert list(breaks(first, other)) == ["registry"]
+    assert list(breaks(more, other)) == ["cases", "registry"]
+
+
 def test_versions_of_an_engine_are_one_series() -> None:
     rows = [
         row(1, engine="own engine 1", engine_name="own engine"),

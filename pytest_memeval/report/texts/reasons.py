@@ -64,6 +64,10 @@ REASON_TEXTS: Mapping[str, tuple[str, str]] = {
         "没有用例为 {metric} 提供分母，因此无值。",
     ),
     "metric_not_measured": ("No case of this file measures {metric}.", "该文件中没有用例测得 {metric}。"),
+    "metric_not_measured_known": (
+        "No case of this file measures {metric}; measured were {known}.",
+        "该文件中没有用例测得 {metric}；已测得的有 {known}。",
+    ),
     "metric_not_measured_nearest": (
         "No case of this file measures {metric}; the nearest that was measured is {nearest}.",
         "该文件中没有用例测得 {metric}；已测得的最接近的指标是 {nearest}。",
