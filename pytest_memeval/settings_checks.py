@@ -125,6 +125,7 @@ def _check_written_files(settings: Settings) -> None:
         ("output", output),
         ("save_predictions", saved and saved.parent),
         ("save_contexts", contexts and contexts.parent),
+        ("cache_dir", _written_cache(settings)),
     )
     for name, target in places:
         place = target
@@ -134,6 +135,18 @@ def _check_written_files(settings: Settings) -> None:
             _refuse(settings, name, f"{place} is a file, not a folder")
         if place is not None and not _takes_files(place):
             _refuse(settings, name, f"{place} cannot be written to")
+
+
+def _written_cache(settings: Settings) -> Path | None:
+    """The cache folder that the run was given, where it will write there: answers, or its row of the history. Answers
+    may well be replayed from a folder that only can be read; the history says so then."""
+    values = settings.values
+    folder: Path | None = values["cache_dir"]
+    if folder is None or values["plan"]:
+        return None
+    if values["cache"] == "replay":
+        return None if folder.is_dir() or values["no_history"] else folder
+    return folder if values["cache"] != "off" or not (values["no_history"] or values["shard"]) else None
 
 
 def _takes_files(folder: Path) -> bool:

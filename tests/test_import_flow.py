@@ -80,7 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("__version__", "extensions", "options", "identity", "lazy_names", "plan", "results", "settings", "values"),
     },
     "kinds": {"custom_metrics", "expectations", "failures", "loops", "results", "time_limit"},
-    "report": {"aggregate", "case_counts", "gates", "metrics", "qa_figures", "results", "values"},
+    "report": {"aggregate", "case_counts", "documents.problems", "gates", "metrics", "qa_figures", "results", "values"},
     "compare": {"aggregate", "assets.prompts", "case_counts", "documents.problems", "metrics", "report", "results"},
 }
 #: The same for type checking only.

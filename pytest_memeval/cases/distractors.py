@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_memeval.documents.json_values import json_value
-from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
+from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean, json_fault
 from pytest_memeval.documents.text import read_lines
 from pytest_memeval.values import Memory
 
@@ -31,7 +31,7 @@ def load_distractors(path: Path) -> tuple[Memory, ...]:
             if str(memory.id) in seen:
                 raise ValueError(f"id {memory.id!r} is already on line {seen[str(memory.id)]}")
         except json.JSONDecodeError as error:
-            problems.append(Problem(path, number, 0, f"not JSON: {error.msg} (column {error.colno})"))
+            problems.append(Problem(path, number, 0, f"not JSON: {json_fault(error)} (column {error.colno})"))
         except ValueError as error:
             problems.append(Problem(path, number, 0, str(error)))
         else:

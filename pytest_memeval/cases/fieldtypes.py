@@ -225,7 +225,7 @@ class Table:
     def read(self, tape: Tape, at: int, reporter: Reporter) -> Row | None:
         kinds, texts, sizes = tape.kinds, tape.texts, tape.sizes
         if kinds[at] != MAPPING:
-            reporter.structure(at, f"{self.name} is a mapping, not {reporter.node(at).describe()}")
+            reporter.structure(at, f"{self.name} has to be a mapping, not {reporter.node(at).describe()}")
             return None
         row = Row(at)
         values, places, readers = row.values, row.places, self._readers

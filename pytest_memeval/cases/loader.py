@@ -157,7 +157,7 @@ class _Loader:
         if cases is None:
             self.log.structure(root.at, "the file needs 'cases'")
         elif not cases.is_sequence:
-            self.log.structure(cases.at, f"'cases' is a list, not {cases.describe()}")
+            self.log.structure(cases.at, f"'cases' has to be a list, not {cases.describe()}")
         elif cases.size == 1:
             self.log.structure(cases.at, "the file has no cases")
         nodes = list(cases.elements()) if cases is not None and cases.is_sequence else []

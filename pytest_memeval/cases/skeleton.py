@@ -18,7 +18,7 @@ from pytest_memeval.cases.conversation import (
     parse_conversation,
 )
 from pytest_memeval.documents.json_values import NestedTooDeep, json_value
-from pytest_memeval.documents.problems import DocumentError, Problem
+from pytest_memeval.documents.problems import DocumentError, Problem, json_fault
 from pytest_memeval.values import Message
 
 #: Time between two messages that have none.
@@ -92,7 +92,7 @@ def read_conversations(text: str, path: Path) -> list[tuple[Message, ...]]:
         except json.JSONDecodeError as error:
             # Text may begin with a bracket, too; nobody writes a hundred of them.
             if isinstance(error, NestedTooDeep) or stripped[0] == "{" or re.match(r"\[\s*\{", stripped):
-                problem = Problem(path, error.lineno, error.colno, f"not JSON: {error.msg}")
+                problem = Problem(path, error.lineno, error.colno, f"not JSON: {json_fault(error)}")
                 raise DocumentError([problem]) from None
         else:
             return [_read_list(messages, path) for messages in _message_lists(value, path)]

@@ -11,6 +11,7 @@ from typing import Any
 from pytest_memeval.datasets.models import Dataset, QAPair, Sample
 from pytest_memeval.datasets.records import fault
 from pytest_memeval.documents.json_values import json_value
+from pytest_memeval.documents.problems import json_fault
 from pytest_memeval.documents.reader import read_text
 
 #: Errors that concern the evidence alone: the published answer is right.
@@ -48,7 +49,7 @@ def load_errata(path: str | Path) -> Errata:
     try:
         data: Any = json_value(read_text(path))
     except json.JSONDecodeError as error:
-        raise fault(path, f"not readable as JSON: {error.msg}", line=error.lineno, column=error.colno) from None
+        raise fault(path, f"not readable as JSON: {json_fault(error)}", line=error.lineno, column=error.colno) from None
     entries = data.get("entries") if isinstance(data, dict) else data
     if not isinstance(entries, list):
         raise fault(path, "an errata file is an object with a list 'entries'")

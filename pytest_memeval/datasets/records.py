@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_memeval.documents.json_values import json_value
-from pytest_memeval.documents.problems import DocumentError, Problem
+from pytest_memeval.documents.problems import DocumentError, Problem, json_fault
 from pytest_memeval.documents.text import decode
 
 #: A file up to this size is read whole.
@@ -65,7 +65,7 @@ def _whole(path: Path) -> Iterator[Any]:
     try:
         data = json_value(text)
     except JSONDecodeError as error:
-        raise fault(path, f"not readable as JSON: {error.msg}", line=error.lineno, column=error.colno) from None
+        raise fault(path, f"not readable as JSON: {json_fault(error)}", line=error.lineno, column=error.colno) from None
     finally:
         if was_enabled:
             gc.enable()

@@ -7,7 +7,7 @@ from json import JSONDecodeError
 from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed lacks it
 from pathlib import Path
 
-from pytest_memeval.documents.problems import DocumentError, Problem
+from pytest_memeval.documents.problems import DocumentError, Problem, json_fault
 from pytest_memeval.documents.shield import has_surrogate_escape, mend_surrogates
 from pytest_memeval.documents.tree import MAPPING, PLAIN, QUOTED, SEQUENCE, Document, Tape
 from pytest_memeval.documents.yaml_parser import MAX_DEPTH
@@ -125,7 +125,7 @@ class _JsonParser:
         try:
             text, after = scanstring(self.source, offset + 1, True)
         except JSONDecodeError as error:
-            raise self.error(min(error.pos, end), f"not readable as JSON: {error.msg}") from None
+            raise self.error(min(error.pos, end), f"not readable as JSON: {json_fault(error)}") from None
         if after > end:
             raise self.error(offset, "not readable as JSON: the string is not closed")
         if self.check_surrogates:

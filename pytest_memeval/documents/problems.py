@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from json import JSONDecodeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,19 @@ class DocumentError(Exception):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def json_fault(error: JSONDecodeError) -> str:
+    """What is wrong with a text that is no JSON, in words that need no position behind them."""
+    if error.msg.startswith("Unterminated string"):
+        return "a string is not closed"
+    if error.msg.startswith("Invalid control character"):
+        # Mostly a line that was cut off: its string goes on into the next.
+        rest = error.doc[error.pos : error.pos + 1]
+        return "a string is not closed on its line" if rest in ("\n", "\r") else "a control character in a string"
+    if error.msg.startswith("Invalid \\escape"):
+        return "a backslash that begins no escape"
+    return error.msg.removesuffix(" at")
 
 
 def nearest(value: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from pytest_memeval.documents.json_values import json_value
-from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
+from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean, json_fault
 from pytest_memeval.documents.text import read_lines
 from pytest_memeval.engine.protocol import StageContext, StageError
 from pytest_memeval.llm.protocol import CallOptions, ChatModelError, ChatReply
@@ -62,7 +62,7 @@ def _read_row(line: str) -> tuple[str | None, dict[str, Any] | None]:
     try:
         row = json_value(line, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
-        return f"not JSON: {error.msg} (column {error.colno})", None
+        return f"not JSON: {json_fault(error)} (column {error.colno})", None
     except ValueError as error:
         return str(error), None
     if not isinstance(row, dict):

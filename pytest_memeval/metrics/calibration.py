@@ -117,7 +117,7 @@ def read_pairs(path: Path) -> list[LabelledPair]:
     pairs: list[LabelledPair] = []
     for node in document.root.elements():
         if not node.is_mapping:
-            problems.append(node.problem(f"a pair is a mapping with 'a', 'b' and 'same', not {node.describe()}"))
+            problems.append(node.problem(f"a pair has to be a mapping with 'a', 'b' and 'same', not {node.describe()}"))
             continue
         values = {key.text: value for key, value in node.items()}
         for key, value in node.items():

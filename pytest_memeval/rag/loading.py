@@ -122,7 +122,7 @@ class _Loader:
             first = next(root.elements(), None)
             return (first.get("meta") if first is not None and is_head(first) else None), None
         if not root.is_mapping:
-            self.log.structure(root.at, f"the file is a mapping or a list of samples, not {root.describe()}")
+            self.log.structure(root.at, f"the file has to be a mapping or a list of samples, not {root.describe()}")
             return None, None
         found: dict[str, Node] = {}
         for key, value in root.items():
@@ -133,7 +133,7 @@ class _Loader:
                 found[key.text] = value
         cases, generate = found.get("cases"), found.get("generate")
         if cases is not None and not cases.is_sequence:
-            self.log.structure(cases.at, f"'cases' is a list, not {cases.describe()}")
+            self.log.structure(cases.at, f"'cases' has to be a list, not {cases.describe()}")
         if cases is not None and generate is not None:
             self.log.structure(generate.at, "a file has 'cases' or 'generate', not both")
         return found.get("meta"), generate
@@ -165,7 +165,7 @@ class _Loader:
         seen: dict[str, int] = {}
         for number, node in enumerate(row_nodes(self.document), 1):
             if not node.is_mapping:
-                self.log.structure(node.at, f"a sample is a mapping, not {node.describe()}")
+                self.log.structure(node.at, f"a sample has to be a mapping, not {node.describe()}")
                 continue
             values: list[Problem] = []
             case_id = id_of(node) or f"row-{number}"
@@ -240,7 +240,7 @@ class _Loader:
         if node is None:
             return ()
         if not node.is_mapping:
-            self.log.structure(node.at, f"'expect' is a mapping of metric to threshold, not {node.describe()}")
+            self.log.structure(node.at, f"'expect' has to be a mapping of metric to threshold, not {node.describe()}")
             return ()
         found = []
         for key, value in node.items():

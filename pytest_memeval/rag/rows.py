@@ -160,7 +160,7 @@ class RowReader:
         if node.is_scalar:
             return (node.text,)
         if not node.is_sequence:
-            self._wrong(node, f"{field!r} is a list of texts, not {node.describe()}")
+            self._wrong(node, f"{field!r} has to be a list of texts, not {node.describe()}")
             return None
         return tuple(self._passage(element, field) for element in node.elements())
 
@@ -226,5 +226,5 @@ def load_rag_dataset(path: Path | str, name: str | None = None) -> EvalDataset:
 
 def _is_row(node: Node, problems: list[Problem]) -> bool:
     if not node.is_mapping:
-        problems.append(node.problem(f"a sample is a mapping, not {node.describe()}"))
+        problems.append(node.problem(f"a sample has to be a mapping, not {node.describe()}"))
     return node.is_mapping

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pytest_memeval.documents.problems import json_fault
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.report.build import SCHEMA_VERSION
 from pytest_memeval.report.entries import HOISTED, KEPT
@@ -102,7 +103,7 @@ def _whole(file: Path) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        where = f" (line {error.lineno}: {error.msg})" if isinstance(error, json.JSONDecodeError) else ""
+        where = f" (line {error.lineno}: {json_fault(error)})" if isinstance(error, json.JSONDecodeError) else ""
         raise ReportError(f"{file} is not valid JSON{where}; was its run cut short?") from error
 
 

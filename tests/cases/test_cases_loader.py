@@ -264,9 +264,9 @@ def test_file_errors_in_meta(tmp_path: Path, meta: str, said: str) -> None:
     [
         ("cases: []\n", "1: the file has no cases"),
         ("meta: {}\n", "1: the file needs 'cases'"),
-        ("cases: {a: 1}\n", "1: 'cases' is a list, not a mapping"),
-        ("cases: [1]\n", "1: a case is a mapping, not '1'"),
-        ("just text\n", "1: the file is a mapping, not 'just text'"),
+        ("cases: {a: 1}\n", "1: 'cases' has to be a list, not a mapping"),
+        ("cases: [1]\n", "1: a case has to be a mapping, not '1'"),
+        ("just text\n", "1: the file has to be a mapping, not 'just text'"),
         ("kind: dstill\ncases: []\n", "1: unknown kind 'dstill'; did you mean 'distill'?"),
         ("kind: qa\nquestions: []\n", "1: kind 'qa' cannot be run by this version"),
         ("dataset: locomo\n", "1: 'dataset' files cannot be run by this version"),

@@ -58,7 +58,7 @@ def test_pairs_are_read_with_lines_and_clusters(tmp_path: Path) -> None:
         ('{"a": "x", "b": "y", "same": 1}', "'same' is true or false"),
         ('{"a": 3, "b": "y", "same": true}', "'a' is text"),
         ('{"a": "x", "b": "y", "same": true, "knd": "z"}', "unknown key 'knd' in a pair; did you mean 'kind'?"),
-        ("[1]", "a pair is a mapping"),
+        ("[1]", "a pair has to be a mapping"),
         ("", "no pairs"),
     ],
 )

@@ -292,3 +292,55 @@ def test_ctrl_c_while_the_history_is_written_is_no_traceback(project: Project, m
     assert result.ret == 0
     result.stdout.fnmatch_lines(["The history was not written: interrupted"])
     assert project.report()["counts"]["scored"] == 1
+
+
+# -- where answers and the history are kept ------------------------------------------------------------------------
+
+
+@MODES
+@pytest.mark.parametrize("way", ["option", "ini"])
+@pytest.mark.parametrize("place", ["/proc/nowhere/x", "file/below"])
+def test_a_cache_folder_that_cannot_be_made_is_found_before_the_run(
+    project: Project, mode: tuple[str, ...], way: str, place: str
+) -> None:
+    if place.startswith("/proc") and not Path("/proc").is_dir():
+        pytest.skip("needs /proc")
+    project.cases(good_cases(1))
+    project.write("file", "")
+    project.write("pytest.ini", f"[pytest]\nmemeval_cache_dir = {place}\n" if way == "ini" else "[pytest]\n")
+    result = project.run(*mode, *([] if way == "ini" else ["--memeval-cache-dir", place]))
+    assert result.ret == STATUS_4
+    where = "memeval_cache_dir" if way == "ini" else "--memeval-cache-dir"
+    sentence = "cannot be written to" if place.startswith("/proc") else "is a file, not a folder"
+    result.stderr.fnmatch_lines([f"*{where}: *{sentence}"])
+    assert not (project.path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        (("--memeval-cache", "replay"), True),
+        (("--memeval-cache", "replay", "--memeval-no-history"), False),
+        (("--memeval-cache", "off"), True),
+        (("--memeval-cache", "off", "--memeval-no-history"), False),
+        (("--memeval-no-history",), True),
+        (("--memeval-plan",), False),
+    ],
+)
+def test_a_cache_folder_is_only_needed_where_something_goes_into_it(
+    project: Project, options: tuple[str, ...], refused: bool
+) -> None:
+    project.cases(good_cases(1))
+    project.write("file", "")
+    result = project.run("--memeval-cache-dir", "file/below", *options)
+    assert (result.ret == STATUS_4) is refused, result.stderr.str()
+
+
+def test_answers_may_be_replayed_from_a_folder_that_can_only_be_read(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.cases(good_cases(1))
+    (project.path / "answers").mkdir()
+    monkeypatch.setattr("pytest_memeval.settings_checks._takes_files", lambda folder: folder.name != "answers")
+    assert project.run("--memeval-cache-dir", "answers", "--memeval-cache", "replay").ret == 0
+    assert project.run("--memeval-cache-dir", "answers").ret == STATUS_4
