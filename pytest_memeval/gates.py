@@ -385,8 +385,9 @@ class _Scope:
             values = {"metric": str(path), "nearest": f"{path.section}.{close}"}
             return _Finding(UNMEASURED, "metric_not_measured_nearest", values)
         if names and path.spec is None:
-            known = ", ".join(f"{path.section}.{name}" for name in list(names)[:_MOST_NAMED])
-            values = {"metric": str(path), "known": known + (", …" if len(names) > _MOST_NAMED else "")}
+            plain = [name for name in names if "." not in name] or list(names)
+            known = ", ".join(f"{path.section}.{name}" for name in plain[:_MOST_NAMED])
+            values = {"metric": str(path), "known": known + (", …" if len(plain) > _MOST_NAMED else "")}
             return _Finding(UNMEASURED, "metric_not_measured_known", values)
         return _Finding(UNMEASURED, "metric_not_measured", {"metric": str(path)})
 

@@ -74,7 +74,7 @@ def test_f25_a_near_miss_is_missed_and_shown_with_enough_digits():
     ],
 )
 def test_a_metric_that_no_case_knows_is_told_from_one_without_a_value(metric: str, reason: str, named: str):
-    figures = {"answer_f1": (1, 2), "context_recall": (1, 1), "empty": (0, 0)}
+    figures = {"answer_f1_by_type.odd": (1, 2), "answer_f1": (1, 2), "context_recall": (1, 1), "empty": (0, 0)}
     stages = dict.fromkeys(("rag", "qa"), "scored")
     records = [case("c", {section: ratio_record(**figures) for section in ("rag", "metrics")}, stages=stages)]
     run = run_info(stages=("all",), supported_stages=tuple(stages))
