@@ -24,6 +24,7 @@ from pytest_memeval.kind_items import KindFile, KindItem, each_variant, kind_fig
 from pytest_memeval.kinds import KindSet
 from pytest_memeval.node_cases import StageFailure, fixture_case, setup_of
 from pytest_memeval.node_keys import PREFETCHER, PROXY_LINE, RUN, SAID
+from pytest_memeval.report.console import without_controls
 from pytest_memeval.report.json_report import dumps, own_copy
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resuming import RESUMPTION
@@ -295,7 +296,8 @@ def _locate(failure: StageFailure, item: CaseItem) -> None:
     """
     shown = item.case_file._shown(item.path)
     text = failure.text.replace(f"{item.path}:", f"{shown}:")
-    failure.msg = text if text.startswith(f"{shown}:") else f"{item.place}: [{failure.stage}] {text}"
+    placed = text if text.startswith(f"{shown}:") else f"{item.place}: [{failure.stage}] {text}"
+    failure.msg = without_controls(placed)
 
 
 def _shorten(report: pytest.TestReport, item: CaseItem) -> None:

@@ -72,7 +72,9 @@ def _compare(arguments: argparse.Namespace) -> int:
         comparison = compare_reports(a, b, labels=names, prompt_texts=texts, records=(first, second))
         verdicts = [judge(condition, first, second, comparison) for condition in conditions]
     lang = arguments.lang
-    _print(rendered(comparison, arguments.format, lang, verdicts, colour=wants_colour()), arguments.format)
+    colour = wants_colour()
+    shown = rendered(comparison, arguments.format, lang, verdicts, colour=colour)
+    _print(shown, arguments.format, coloured=colour and arguments.format == "terminal")
     for path, kind in formats:
         from pytest_memeval.report.write import write_lines
 
@@ -149,7 +151,7 @@ def wants_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _print(value: str, kind: str, stream: Any = None) -> None:
+def _print(value: str, kind: str, stream: Any = None, *, coloured: bool = False) -> None:
     from pytest_memeval.report.console import console_text
 
     stream = stream or sys.stdout
@@ -158,4 +160,4 @@ def _print(value: str, kind: str, stream: Any = None) -> None:
         import json
 
         value = json.dumps(json.loads(value), indent=2)
-    print(console_text(value.rstrip("\n"), encoding), file=stream)
+    print(console_text(value.rstrip("\n"), encoding, coloured=coloured), file=stream)

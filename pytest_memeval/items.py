@@ -15,6 +15,7 @@ from pytest_memeval.direct import Assets, can_be_direct, set_up
 from pytest_memeval.documents.problems import DocumentError
 from pytest_memeval.documents.reader import paused_gc
 from pytest_memeval.kind_items import KindItem
+from pytest_memeval.report.console import without_controls
 from pytest_memeval.session import SHARED_OPTIONS, harness_of
 from pytest_memeval.settings_checks import check_keys
 from pytest_memeval.stages import CHAIN, truth_stages
@@ -71,16 +72,16 @@ class CaseFile(pytest.File):
                 for name in self.harness.settings.variant_names or (None,):
                     variant_of(self.harness, name).prompt_set(case_set.meta.prompts)
         except DocumentError as error:
-            raise self.CollectError(self._listing(error.problems)) from None
+            raise self.CollectError(without_controls(self._listing(error.problems))) from None
         except ValueError as error:
-            raise self.CollectError(f"{self._shown(self.path)}: {error}") from None
+            raise self.CollectError(without_controls(f"{self._shown(self.path)}: {error}")) from None
         if case_set.problems:
-            raise self.CollectError(self._listing(case_set.problems))
+            raise self.CollectError(without_controls(self._listing(case_set.problems)))
         if case_set.registry is not None:
             try:
                 check_keys(self.harness.settings, case_set.registry, own_gates=case_set.meta.gates is not None)
             except ValueError as error:
-                raise self.CollectError(f"{self._shown(self.path)}: {error}") from None
+                raise self.CollectError(without_controls(f"{self._shown(self.path)}: {error}")) from None
         self.case_set = case_set
         self.config.stash.setdefault(FILES, {})[self.nodeid] = case_set
         self._register_tags(case_set)

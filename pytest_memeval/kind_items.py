@@ -14,6 +14,7 @@ from pytest_memeval.harness import Harness
 from pytest_memeval.kinds import Kind, KindCase, KindRun, KindSet, untouched
 from pytest_memeval.node_cases import StageFailure, setup_of
 from pytest_memeval.node_keys import PREFETCHER, RUN, SAID
+from pytest_memeval.report.console import without_controls
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resuming import RESUMPTION
 from pytest_memeval.session import harness_of
@@ -60,7 +61,7 @@ class KindFile(pytest.File):
         if case_set.problems:
             lines = [str(problem).replace(str(problem.path), self.shown, 1) for problem in case_set.problems]
             head = f"{len(lines)} problems in {self.shown}:\n" if len(lines) > 1 else ""
-            raise self.CollectError(head + "\n".join(lines))
+            raise self.CollectError(without_controls(head + "\n".join(lines)))
         self.case_set = case_set
         kind_files(self.config)[self.nodeid] = case_set
         known = self.config.stash.setdefault(TAGS, set())
@@ -156,7 +157,7 @@ class KindItem(pytest.Function):
             lines = (f"{self.place}: [{error.stage}] {error.kind}: {error.message}" for error in run.errors)
             raise StageFailure("\n".join(lines))
         if run.why_skipped is not None:
-            raise pytest.skip.Exception(run.why_skipped, _use_item_location=True)
+            raise pytest.skip.Exception(without_controls(run.why_skipped), _use_item_location=True)
 
     def _refuse_invalid(self) -> None:
         if not self.case.problems:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_memeval.report.console import without_controls
 from pytest_memeval.session import harness_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ class StageFailure(Failed):
     __module__ = "builtins"
 
     def __init__(self, message: str, *, stage: str = "setup", kind: str | None = None) -> None:
-        super().__init__(message, pytrace=False)
-        #: The message as it was given; ``msg`` may have the place of an item put before it.
+        # What an engine says must not steer the terminal; the record has it as it was.
+        super().__init__(without_controls(message), pytrace=False)
+        #: The message as it was given; ``msg`` has no control characters, and may have an item's place before it.
         self.text = message
         self.stage = stage
         self.kind = kind

@@ -17,6 +17,7 @@ def check_options(config: pytest.Config) -> None:
     """Everything that must end the run before it starts, as one UsageError (exit status 4)."""
     from pytest_memeval.documents.problems import DocumentError
     from pytest_memeval.options import SettingsError
+    from pytest_memeval.report.console import without_controls
     from pytest_memeval.settings_checks import check_models
 
     settings = settings_of(config)
@@ -50,7 +51,7 @@ def check_options(config: pytest.Config) -> None:
             journal = find_journal(settings.resume, config.invocation_params.dir)
             config.stash[RESUME_FROM] = StoredRun(journal)
     except (SettingsError, DocumentError) as error:
-        raise pytest.UsageError(str(error)) from None
+        raise pytest.UsageError(without_controls(str(error))) from None
 
 
 def _check_output(settings: Settings) -> None:

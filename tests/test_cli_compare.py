@@ -114,3 +114,21 @@ def test_an_ascii_console_degrades(here: Path, monkeypatch: pytest.MonkeyPatch) 
         assert main(["compare", "a", "b", "--format", kind]) == 0
         out.flush()
         assert written.getvalue()
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_what_reports_hold_does_not_steer_the_terminal(
+    here: Path, colour: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = here / "b" / "report.json"
+    report = json.loads(file.read_text(encoding="utf-8").replace("eval-001", "eval-\\u001b[2J\\u0000"))
+    report["engine"] = {**report["engine"], "name": "rude\x1b[2J"}
+    file.write_text(json.dumps(report), encoding="utf-8")
+    monkeypatch.setattr("pytest_memeval.cli_compare.wants_colour", lambda: colour)
+    assert main(["compare", "a", "b", "--output", "c.txt"]) == 0
+    shown = capsys.readouterr().out
+    assert ("\x1b[" in shown) is colour
+    for said in (shown, (here / "c.txt").read_text(encoding="utf-8")):
+        assert "\x1b[2J" not in said
+        assert "\x00" not in said
+        assert "\\x1b[2J" in said

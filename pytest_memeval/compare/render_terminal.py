@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pytest_memeval.compare.messages import text
 from pytest_memeval.compare.model import Comparison, MetricDifference
 from pytest_memeval.compare.view import Block, Cell, Style, blocks, finding, interval, signed, style_of
-from pytest_memeval.report.console import columns, display_width
+from pytest_memeval.report.console import columns, display_width, without_controls
 
 Markup = Mapping[str, bool]
 
@@ -73,7 +73,7 @@ def _cell(shown: str, cell: Cell) -> str:
 
 
 def _cut(value: str) -> str:
-    flat = " ".join(value.split())
+    flat = without_controls(" ".join(value.split()))
     if display_width(flat) <= _WIDEST:
         return flat
     while display_width(flat) > _WIDEST - 1:
@@ -83,6 +83,7 @@ def _cut(value: str) -> str:
 
 def _painted(value: str, markup: Markup, colour: bool) -> str:
     codes = [_ANSI[name] for name, on in markup.items() if on]
+    value = without_controls(value)
     return f"\033[{';'.join(codes)}m{value}\033[0m" if colour and codes and value else value
 
 

@@ -27,7 +27,8 @@ class Problem:
             place += f":{self.line}"
             if self.column:
                 place += f":{self.column}"
-        case = f" [{self.case_id}]" if self.case_id else ""
+        # An id with a control character is one of the problems, and is not to steer the terminal that shows it.
+        case = f" [{self.case_id if self.case_id.isprintable() else ascii(self.case_id)[1:-1]}]" if self.case_id else ""
         return f"{place}:{case} {self.message}"
 
 

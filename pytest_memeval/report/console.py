@@ -30,12 +30,15 @@ _ASCII = str.maketrans(
 )
 
 
-def console_text(text: str, encoding: str | None) -> str:
+def console_text(text: str, encoding: str | None, *, coloured: bool = False) -> str:
     """``text`` as a console with ``encoding`` can show it.
 
-    Unchanged where the encoding has every character; else signs become their ASCII likeness and what is left becomes
-    an escape (``\\u4e2d``), so that writing it cannot raise. An unknown encoding is taken as ASCII.
+    Control characters become escapes, but for line ends and tabs, unless the text is ``coloured`` already, and its
+    maker has seen to that. Else unchanged where the encoding has every character; where it has not, signs become their
+    ASCII likeness and what is left becomes an escape (``\\u4e2d``), so that writing it cannot raise. An unknown
+    encoding is taken as ASCII.
     """
+    text = text if coloured else without_controls(text)
     name = encoding or "ascii"
     try:
         text.encode(name)

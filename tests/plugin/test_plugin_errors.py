@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
+import unicodedata
 from typing import TYPE_CHECKING
 
 import pytest
 from plugin_project import MODES, case, good_cases
+
+from pytest_memeval.cli import main
 
 if TYPE_CHECKING:
     from plugin_project import Project
@@ -283,3 +287,49 @@ def test_an_engine_without_any_stage_is_an_error_of_every_case(
     report = project.report()
     assert (report["counts"]["scored"], report["counts"]["errored"]) == (0, 2)
     assert {entry["error"]["kind"] for entry in report["per_case"]} == {"no_stage"}
+
+
+# -- what a terminal must not be steered by
+
+CONTROLS = "\x1b[31mred\x00\x9b2J\r\x08\x7f\ttab"
+SHOWN = r"\x1b[31mred\x00\x9b2J\x0d\x08\x7f" + "\ttab"
+
+
+def controls_in(text: str) -> set[str]:
+    return {char for char in text if unicodedata.category(char) == "Cc" and char not in "\n\t"}
+
+
+@MODES
+def test_what_an_engine_says_does_not_steer_the_terminal(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2))
+    engine = f"class Engine:\n    def extract(self, conversation, ctx):\n        raise RuntimeError({CONTROLS!r})\n"
+    project.write("rude_engine.py", engine)
+    project.write("conftest.py", "")
+    result = project.run("--memeval-engine", "rude_engine:Engine", "-v", "-rA", *mode)
+    result.assert_outcomes(errors=2)
+    said = "\n".join([*result.outlines, *result.errlines])
+    assert SHOWN in said
+    assert not controls_in(said)
+    # The record has it as it was.
+    assert CONTROLS in project.report()["per_case"][0]["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("name", ["bad.memeval.yaml", "bad.memeval.jsonl"])
+def test_an_id_with_controls_does_not_steer_the_terminal(
+    project: Project, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.write("conftest.py", "")
+    rag = {"case_id": "\x1b[31mred\x00", "query": "q", "context": ["c"], "response": "r", "ground_truth": 5}
+    text = json.dumps(rag)
+    if name.endswith("yaml"):
+        conversation = "\n    conversation: hi\n    expected_l1: {memories: [{content: x, dimensions: [nowhere]}]}\n"
+        text = f"cases:\n  - case_id: {json.dumps(rag['case_id'])}{conversation}"
+    (project.path / name).write_text(text, encoding="utf-8")
+    result = project.run(name)
+    said = "\n".join([*result.outlines, *result.errlines])
+    capsys.readouterr()
+    assert main(["validate", str(project.path / name)]) == 1
+    for shown in (said, "".join(capsys.readouterr())):
+        assert r"\x1b[31mred\x00" in shown
+        assert "contains a control character" in shown
+        assert not controls_in(shown)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,6 +116,7 @@ def test_the_table_is_aligned_also_with_wide_characters():
 def test_f21_any_text_can_be_written_to_any_console(value, encoding):
     shown = console_text(value, encoding)
     shown.encode("ascii" if encoding in (None, "no-such-encoding") else encoding)
+    assert not [char for char in shown if unicodedata.category(char) == "Cc" and char not in "\n\t"]
 
 
 def test_f21_an_ascii_console_degrades_readably():
