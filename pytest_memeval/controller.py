@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen, nodes_of_cases, unmatched_folders
-from pytest_memeval.session import CHOSEN_DIST, HANDED, HARNESS, RESUME_FROM, settings_of
+from pytest_memeval.session import CHOSEN_DIST, HANDED, HARNESS, RESUME_FROM, refuse_misspelt, settings_of
 
 if TYPE_CHECKING:
     from pytest_memeval.baseline import Baseline
@@ -68,6 +68,7 @@ class Controller:
         if self._recorder is None:
             from pytest_memeval.recorder import Recorder
 
+            refuse_misspelt(self.config)
             self._recorder = Recorder(settings_of(self.config), baseline=self.baseline)
             if RESUME_FROM in self.config.stash:
                 self._recorder.go_on_with(self.config.stash[RESUME_FROM])
@@ -141,8 +142,9 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         # Which of them are cases the workers say with their first record; this serves when none arrives.
-        if not self._collected:
-            self._collected.update(nodes_of_cases(self.config, ids))
+        if not self._collected and (cases := nodes_of_cases(self.config, ids)):
+            refuse_misspelt(self.config)
+            self._collected.update(cases)
 
     def _evaluates_nothing(self) -> bool:
         option = self.config.option

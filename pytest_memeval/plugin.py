@@ -16,9 +16,11 @@ from pytest_memeval.session import (
     CHOSEN_DIST,
     HARNESS,
     MADE,
+    MISSPELT,
     SHARED_OPTIONS,
     harness_of,
     ini_value,
+    refuse_misspelt,
     settings_of,
 )
 
@@ -110,7 +112,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
             config.pluginmanager.register(WorkerStopper(Path(worker["memeval_decided"])), "memeval-stopper")
         return
-    _warn_of_misspelt(config)
+    _look_for_misspelt(config)
     from pytest_memeval.controller import Controller
 
     controller = Controller(config)
@@ -159,16 +161,41 @@ def _load_baseline(settings: Settings) -> Baseline:
         raise pytest.UsageError(f"{settings.where('baseline')}: {error}") from None
 
 
-def _warn_of_misspelt(config: pytest.Config) -> None:
-    """Name the nearest ini key for one of ours that does not exist: pytest says only that it does not know it."""
-    written = config.__dict__.get("_inicfg") or config.__dict__.get("inicfg") or {}
-    ours = {option.dest for option in OPTIONS if option.ini}
-    for key in sorted(written):
-        if key.startswith("memeval") and key not in ours:
-            from pytest_memeval.documents.problems import did_you_mean
+def _look_for_misspelt(config: pytest.Config) -> None:
+    """Name the nearest ini key for one of ours that does not exist: pytest says only that it does not know it.
 
-            said = f"unknown ini key {key}{did_you_mean(key, sorted(ours))}"
+    One that is near a key ends a run that has to do with this plugin, by options or by cases; else it is a warning.
+    """
+    written = config.__dict__.get("_inicfg") or config.__dict__.get("inicfg") or {}
+    ours = {option.dest: option.dest.removeprefix("memeval_") for option in OPTIONS if option.ini}
+    near = []
+    for key in sorted(written):
+        if key.startswith("memeval") and key not in ours and not _is_known(config, key):
+            from pytest_memeval.documents.problems import nearest
+
+            # The beginning that all have alike would make any key near to some other.
+            guess = nearest(key.removeprefix("memeval").lstrip("_-"), ours.values())
+            meant = f"did you mean 'memeval_{guess}'?" if guess else f"known: {', '.join(sorted(ours)[:12])}, …"
+            said = f"unknown ini key {key}; {meant}"
+            if guess is not None:
+                near.append(said)
             config.issue_config_time_warning(pytest.PytestConfigWarning(said), stacklevel=2)
+    if near:
+        config.stash[MISSPELT] = "\n".join(near)
+        # Other ini keys say nothing of this run: a project may have tests that use no case.
+        if any(option.flag and getattr(config.option, option.dest, None) is not None for option in OPTIONS):
+            refuse_misspelt(config)
+
+
+def _is_known(config: pytest.Config, key: str) -> bool:
+    """Whether another plugin, or a conftest, has the ini key."""
+    try:
+        config.getini(key)
+    except ValueError as error:
+        return "unknown configuration" not in str(error)
+    except pytest.UsageError:
+        return True
+    return True
 
 
 def _add_hooks(config: pytest.Config, harness: Harness) -> None:
@@ -236,6 +263,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ):
         harness_of(config)
     if HARNESS in config.stash:
+        refuse_misspelt(config)
         from pytest_memeval.items import owner_of, select_items
 
         select_items(config, items)

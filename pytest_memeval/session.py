@@ -34,6 +34,8 @@ HANDED = pytest.StashKey[tuple[str, "CaseResult"]]()
 CHOSEN_DIST = pytest.StashKey[str]()
 #: The run that this one goes on with, on the controller.
 RESUME_FROM = pytest.StashKey["StoredRun"]()
+#: What is to be said of ini keys of ours that are misspelt: fatal as soon as there are cases.
+MISSPELT = pytest.StashKey[str]()
 #: Told of the harness once it is made.
 MADE = pytest.StashKey[Callable[[pytest.Config, "Harness"], None]]()
 
@@ -44,6 +46,13 @@ def ini_value(config: pytest.Config, option: Option) -> Any:
     except (ValueError, pytest.UsageError) as error:
         # pytest says what is wrong with the value, but not with which.
         raise pytest.UsageError(f"{option.dest}: {error}") from None
+
+
+def refuse_misspelt(config: pytest.Config) -> None:
+    """Raises UsageError where an ini key is misspelt: what it should set decides by its default unnoticed."""
+    text = config.stash.get(MISSPELT, None)
+    if text is not None:
+        raise pytest.UsageError(text)
 
 
 def settings_of(config: pytest.Config) -> Settings:

@@ -266,13 +266,75 @@ def test_a_type_error_inside_an_engine_stays_its_own(project: Project) -> None:
 # -- small ones
 
 
-def test_a_misspelt_ini_key_names_the_nearest(project: Project) -> None:
-    project.write("pytest.ini", "[pytest]\nmemeval_gat = P0 l1.memory_recall >= 0.5\nmemeval_lang = en\n")
+#: A project whose gates would not be its own.
+GATES = "[pytest]\nmemeval_gates = P0 l1.memory_recall >= 2\nmemeval_lang = en\n"
+
+
+def bare(project: Project, *args: str) -> pytest.RunResult:
+    """A run in which no option of the plugin is given."""
+    return project.pytester.runpytest_inprocess("-pno:randomly", "-pno:hypothesispytest", "-pno:anyio", *args)
+
+
+@MODES
+@pytest.mark.parametrize("key", ["memeval_gates", "memeval_gat", "memeval-gate", "memeval_expct", "memeval_stage"])
+def test_a_misspelt_ini_key_ends_the_run_and_names_the_nearest(
+    project: Project, mode: tuple[str, ...], key: str
+) -> None:
+    project.write("pytest.ini", GATES.replace("memeval_gates", key))
     project.cases(good_cases(1))
-    result = project.run()
-    result.stdout.fnmatch_lines(["*unknown ini key memeval_gat; did you mean 'memeval_gate'?*"])
-    result.stdout.fnmatch_lines(["1 case: 1 scored*"])
-    result.stdout.no_fnmatch_line("*unknown ini key memeval_lang*")
+    right = {"memeval_expct": "memeval_expect", "memeval_stage": "memeval_stages"}.get(key, "memeval_gate")
+    for result in (project.run(*mode), bare(project, *mode)):
+        assert result.ret == STATUS_4
+        result.stderr.fnmatch_lines([f"ERROR: unknown ini key {key}; did you mean '{right}'?"])
+        assert "memeval_lang" not in result.stderr.str()
+    assert not (project.path / "out").exists()
+    assert not (project.path / ".memeval").exists()
+
+
+def test_a_misspelt_ini_key_ends_a_run_of_tests_that_use_cases(project: Project) -> None:
+    project.write("pytest.ini", GATES)
+    path = project.cases(good_cases(1), name="data/x.yaml")
+    project.write(
+        "test_it.py",
+        f"""
+        from pathlib import Path
+
+        import pytest
+        from pytest_memeval.cases.loader import load_case_set
+
+        @pytest.mark.memeval(case=load_case_set(Path({str(path)!r})).cases[0])
+        def test_it(memeval_l1):
+            pass
+        """,
+    )
+    result = bare(project, "test_it.py")
+    assert result.ret == STATUS_4
+    result.stderr.fnmatch_lines(["ERROR: unknown ini key memeval_gates; did you mean 'memeval_gate'?"])
+
+
+@MODES
+def test_a_misspelt_ini_key_is_a_warning_where_the_plugin_has_nothing_to_do(
+    project: Project, mode: tuple[str, ...]
+) -> None:
+    project.write("pytest.ini", GATES)
+    project.write("test_plain.py", "def test_plain():\n    pass\n")
+    result = bare(project, *mode)
+    assert result.parseoutcomes()["passed"] == 1
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*unknown ini key memeval_gates; did you mean 'memeval_gate'?*"])
+    assert bare(project, "-p", "no:memeval", "-o", "addopts=", *mode).ret == 0
+
+
+@MODES
+def test_an_ini_key_that_is_near_none_or_another_plugins_ends_no_run(project: Project, mode: tuple[str, ...]) -> None:
+    project.write("pytest.ini", "[pytest]\nmemeval_zzqx = 1\nmemeval_gatez = 2\n")
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write("\n\ndef pytest_addoption(parser):\n    parser.addini('memeval_gatez', 'of our own')\n")
+    project.cases(good_cases(1))
+    result = project.run(*mode)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*unknown ini key memeval_zzqx; known: *"])
+    result.stdout.no_fnmatch_line("*ini key memeval_gatez*")
 
 
 def test_a_part_of_no_parts(project: Project) -> None:
