@@ -291,7 +291,8 @@ def test_a_misspelt_ini_key_ends_the_run_and_names_the_nearest(
     assert not (project.path / ".memeval").exists()
 
 
-def test_a_misspelt_ini_key_ends_a_run_of_tests_that_use_cases(project: Project) -> None:
+@MODES
+def test_a_misspelt_ini_key_ends_a_run_of_tests_that_use_cases(project: Project, mode: tuple[str, ...]) -> None:
     project.write("pytest.ini", GATES)
     path = project.cases(good_cases(1), name="data/x.yaml")
     project.write(
@@ -302,12 +303,12 @@ def test_a_misspelt_ini_key_ends_a_run_of_tests_that_use_cases(project: Project)
         import pytest
         from pytest_memeval.cases.loader import load_case_set
 
-        @pytest.mark.memeval(case=load_case_set(Path({str(path)!r})).cases[0])
+        @pytest.mark.memeval(gate=True, case=load_case_set(Path({str(path)!r})).cases[0])
         def test_it(memeval_l1):
             pass
         """,
     )
-    result = bare(project, "test_it.py")
+    result = bare(project, "test_it.py", *mode)
     assert result.ret == STATUS_4
     result.stderr.fnmatch_lines(["ERROR: unknown ini key memeval_gates; did you mean 'memeval_gate'?"])
 
