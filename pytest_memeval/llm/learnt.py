@@ -15,9 +15,11 @@ from pytest_memeval.llm.wire import Accepted
 
 #: Seconds that other calls leave the first one to be refused: a server looks at parameters before it answers, so a
 #: refusal takes a round trip, and an answer may take many seconds.
-PATIENCE = 1.0
+PATIENCE = 0.75
 #: The same for a server on this machine.
 LOOPBACK_PATIENCE = 0.25
+#: So many looks are taken meanwhile: on a busy machine seconds may pass between two in which nobody got to work.
+LOOKS = 10
 
 
 def patience_with(settings: ModelSettings) -> float:
@@ -42,11 +44,13 @@ class _FirstCall:
             if self._over is None:
                 self._over, self._leader = concurrent.futures.Future(), asyncio.current_task()
             over = self._over
+        looks, known = 0, self._learnt()
         while not leads and not over.done():
-            known = self._learnt()
             # Waiting as such cancels nothing: a caller that gives up takes only itself away.
-            await asyncio.wait([asyncio.wrap_future(over)], timeout=self._patience)
-            if self._learnt() is known:
+            await asyncio.wait([asyncio.wrap_future(over)], timeout=self._patience / LOOKS)
+            before, known = known, self._learnt()
+            looks = looks + 1 if known is before else 0
+            if looks >= LOOKS:
                 self._end()
 
     async def __aexit__(self, *exc: object) -> None:
