@@ -112,7 +112,7 @@ def test_f28_the_set_tells_equal_ids_apart(tmp_path: Path) -> None:
         ('{"case_id": "a", "template": {"daily": [{}]}}', "template: mode daily: section 0"),
         ('{"case_id": "a", "set": 3}', "set must be text, got int"),
         ('{"case_id": "a", "facts": [{"kind": "x"}]}', "facts must be a list of objects with a kind and a stage"),
-        ("[" * 100_000, "recursion"),
+        ("[" * 100_000, "nested more than 100 levels deep"),
     ],
 )
 def test_bad_lines_come_together_with_their_numbers(tmp_path: Path, line: str, sentence: str) -> None:

@@ -364,7 +364,7 @@ def test_an_unsupported_stage_and_a_failed_one_are_one_sentence(project: Project
     assert [(error["stage"], error["kind"]) for error in entry["errors"]] == [("l1", "engine_exception")]
 
 
-def test_an_engine_that_skips_skips_the_case(project: Project) -> None:
+def test_an_engine_cannot_take_a_case_out_of_the_figures(project: Project) -> None:
     project.write(
         "conftest.py",
         """
@@ -387,9 +387,9 @@ def test_an_engine_that_skips_skips_the_case(project: Project) -> None:
     )
     project.cases([case("a", "skip", truth=[]), case("b", "fail", truth=[]), case("c", "fine", truth=[])])
     result = project.run("-rs")
-    result.assert_outcomes(passed=1, skipped=1, errors=1)
-    result.stdout.fnmatch_lines(["*no GPU here*"])
-    assert project.outcomes() == {"a": "skipped", "b": "errored", "c": "scored"}
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines(["*the engine skipped: no GPU here*"])
+    assert project.outcomes() == {"a": "errored", "b": "errored", "c": "scored"}
 
 
 def test_an_engine_or_model_that_cannot_be_had_is_one_sentence(project: Project) -> None:
