@@ -13,6 +13,7 @@ from tuning_planted import agreeing_corpus, query, steep_corpus
 
 from pytest_memeval.metrics import stats
 from pytest_memeval.report.languages import LANGUAGES
+from pytest_memeval.report.page_mark import PAGE_MARK
 from pytest_memeval.tuning import messages
 from pytest_memeval.tuning.analysis import TuningResult
 from pytest_memeval.tuning.conclusion import CONCLUSIONS
@@ -89,6 +90,7 @@ def test_files_say_the_same_and_are_sound(results: list[TuningResult], lang: str
         ElementTree.fromstring(
             page.removeprefix("<!doctype html>")
             .replace('<meta charset="utf-8">', "")
+            .replace(PAGE_MARK, "")
             .replace('<meta name="viewport" content="width=device-width, initial-scale=1">', "")
         )
         assert page.count("<svg ") == len(result.param_sensitivity)
