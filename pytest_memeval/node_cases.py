@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.report.console import without_controls
 from pytest_memeval.session import harness_of
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ class StageFailure(Failed):
 
     def __init__(self, message: str, *, stage: str = "setup", kind: str | None = None) -> None:
         # What an engine says must not steer the terminal; the record has it as it was.
+        from pytest_memeval.report.console import without_controls
+
         super().__init__(without_controls(message), pytrace=False)
         #: The message as it was given; ``msg`` has no control characters, and may have an item's place before it.
         self.text = message
