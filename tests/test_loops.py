@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -72,11 +73,15 @@ def test_an_interrupted_wait_cancels_the_work(loop: LoopThread) -> None:
     async def work() -> None:
         try:
             await asyncio.sleep(30)
-        finally:
+        except asyncio.CancelledError:
             cancelled.set()
+            raise
 
     loop.loop()
-    timer = threading.Timer(0.2, lambda: __import__("_thread").interrupt_main())
+    # A real signal: only that wakes a thread that waits for a lock, as Ctrl-C does.
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         loop.run(work())
