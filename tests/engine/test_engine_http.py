@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,17 @@ ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "pytest_memeval/data/schemas/engine-http.schema.json").read_text("utf-8"))
 
 
+@cache
+def validator(name: str) -> Any:
+    """Made once a message: checking the schema itself takes longer than all messages of a test."""
+    whole = {**SCHEMA, "$ref": f"#/$defs/{name}"}
+    made = jsonschema.validators.validator_for(whole)
+    made.check_schema(whole)
+    return made(whole)
+
+
 def check_message(name: str, message: object) -> None:
-    jsonschema.validate(message, {**SCHEMA, "$ref": f"#/$defs/{name}"})
+    validator(name).validate(message)
 
 
 class Served:
