@@ -8,6 +8,7 @@ from typing import Literal
 
 from pytest_memeval.compare.messages import setting_title, text
 from pytest_memeval.compare.model import CaseChange, CaseNote, Comparison, MemoryRow, MetricDifference
+from pytest_memeval.metrics.paired import FEWEST_TELLING
 from pytest_memeval.report.numbers import DECIMALS, number_text, value_text
 
 Style = Literal["plain", "good", "bad", "warn", "faint", "bold"]
@@ -94,8 +95,9 @@ def interval(metric: MetricDifference) -> str:
 
 
 def finding(metric: MetricDifference, lang: str = "en") -> str:
-    """``clear: better``, ``likely: worse``, ``within noise``."""
-    signal = text(f"signal.{metric.signal}", lang)
+    """``clear: better``, ``likely: worse``, ``within noise``, ``too few differ``."""
+    untellable = metric.signal == "unclear" and metric.differing < FEWEST_TELLING
+    signal = text("signal.too_few" if untellable else f"signal.{metric.signal}", lang)
     if metric.direction == "none":
         return signal
     absent = metric.direction == "coverage_lost" and metric.lost == metric.absent

@@ -3,12 +3,13 @@
 Both methods were chosen by simulation on the counts of a real run (``tests/metrics/test_metrics_paired_simulated.py``):
 
 - The interval is that of the jackknife over clusters, with Student's t. Clusters in which the variants agree say little
-  of how widely the difference varies, and one with many units outweighs its neighbours, so t has one degree of freedom
-  less than there are *differing* clusters, and no more than their effective number (Kish, *Survey Sampling*, 1965,
-  ch. 8). The linearised ratio with t(G − 1) covered only 90–93 % with 10 clusters, a percentile bootstrap 92–94 % with
-  80.
+  of how widely the difference varies, and one with many units outweighs its neighbours, so t has as many degrees of
+  freedom as there are *differing* clusters, and no more than the effective number of all (Kish, *Survey Sampling*,
+  1965, ch. 8). The linearised ratio with t(G − 1) covered only 90–93 % with 10 clusters, a percentile bootstrap 92–94 %
+  with 80.
 - p is that of the sign-flip permutation test with mid-p: at 10 clusters so many swaps tie that the plain p rejects a
-  true null in less than 3 % of comparisons where 5 % are asked for.
+  true null in less than 3 % of comparisons where 5 % are asked for. With fewer than five differing clusters no test by
+  swaps can reject at that level.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+#: With fewer differing clusters no p lies at or below 0.05: of 2 ** 4 swaps the seen one and its mirror are equal.
+FEWEST_TELLING = 5
 #: Up to this many differing clusters every swap is counted.
 EXACT_UP_TO = 16
 SAMPLED_SWAPS = 10_000
@@ -211,9 +214,8 @@ class _Pair:
             return None
         error = math.sqrt((len(without) - 1) / len(without) * float(apart @ apart))
         weights = first[:, -1] / self.totals[0][-1] + second[:, -1] / self.totals[1][-1]
-        weights = weights[self.differing[here]]
         effective = float(weights.sum() ** 2 / (weights @ weights)) if weights.any() else 1.0
-        degrees = max(1.0, min(effective, len(weights) - 1, _MOST_DEGREES))
+        degrees = max(1.0, min(effective, int(self.differing[here].sum()), _MOST_DEGREES))
         reach = _t_reach(round(degrees, 2)) * error
         return reach if math.isfinite(reach) else None
 

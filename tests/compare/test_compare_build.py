@@ -378,6 +378,18 @@ class TestMissingFigures:
         assert (found.direction, found.lost, found.absent) == ("coverage_lost", 1, 1)
         assert finding(found) == "clear: higher, but without 1 case(s) that A measured"
 
+    @pytest.mark.parametrize(
+        ("differing", "said"), [(1, "too few differ"), (4, "too few differ"), (5, "likely: better")]
+    )
+    def test_of_fewer_than_five_nothing_can_be_told(self, differing: int, said: str) -> None:
+        before = [counts_case(number, 2, 1, 1) for number in range(1, 21)]
+        after = [counts_case(number, 3, 0, 0) for number in range(1, differing + 1)]
+        found = metric(compare_reports(report_of(before), report_of([*after, *before[differing:]])), "l1.memory_recall")
+        assert (found.differing, finding(found)) == (differing, said)
+        assert finding(found, "zh") == {"too few differ": "有差异的太少"}.get(said, finding(found, "zh"))
+        assert found.p_value is not None
+        assert (found.p_value <= 0.05) is (differing >= 5)
+
 
 class TestEdges:
     def test_zero_overlap(self) -> None:

@@ -3,6 +3,10 @@
 The counts are those of ``cases/v001.yaml`` with the recorded answers to both prompt versions. A comparison draws
 clusters with replacement and tosses a coin for each which version is called A: any difference is chance, with the
 variation of real conversations.
+
+Where fewer than five clusters differ no test by swaps can reject at the 5 % level, and none may: of 2 ** 4 swaps two
+are as extreme as the most extreme one. Of ten clusters so few differ often in recall, where the versions agree in two
+cases of three. What a test at 5 % promises is therefore measured on the comparisons with at least five.
 """
 
 from __future__ import annotations
@@ -14,16 +18,16 @@ from typing import Any
 
 import pytest
 
-from pytest_memeval.metrics.paired import PairedComparison, Statistic
+from pytest_memeval.metrics.paired import FEWEST_TELLING, PairedComparison, Statistic
 from pytest_memeval.metrics.stats import Ratio
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 COMPARISONS = 1_000
-#: Metric → highest value. In the first four at least half of the cases differ between the versions.
+#: In these at least half of the cases differ between the versions, in recall about a third.
 DENSE = ("dimension_micro_f1", "dimension_micro_precision", "time_velocity_accuracy", "priority_mae")
-SPARSE = ("dimension_micro_recall", "memory_recall")
+CONTINUOUS = (*DENSE, "dimension_micro_recall", "memory_recall")
 BINARY = "strict_match_rate"
 Row = dict[str, tuple[float, float, float, float]]
 
@@ -43,7 +47,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     for one, two in zip(*(report["per_case"] for report in reports), strict=True):
         ratios = [entry["l1"]["ratios"] for entry in (one, two)]
         if all(own["memory_recall"][1] for own in ratios):
-            found.append({name: (*ratios[0][name], *ratios[1][name]) for name in (*DENSE, *SPARSE, BINARY)})
+            found.append({name: (*ratios[0][name], *ratios[1][name]) for name in (*CONTINUOUS, BINARY)})
     assert len(found) > 70
     return found
 
@@ -57,20 +61,37 @@ def swapped(row: Row) -> Row:
 
 
 def simulate(rows: list[Row], clusters: int) -> dict[str, dict[str, float]]:
-    """Metric → shares of comparisons that reject the true null, and whose interval covers the true 0."""
+    """Metric → shares of comparisons that reject the true null, and whose interval covers the true 0.
+
+    Counted are comparisons in which the test can reject at all, 1,000 of each metric; ``asked`` is how many were made
+    for them, and ``rejected_of_all`` the share of false positives among those.
+    """
     rng = random.Random(20261130)
-    found: dict[str, dict[str, Any]] = {name: {"rejected": 0, "covered": 0} for name in rows[0]}
+    found: dict[str, dict[str, Any]] = {name: {"rejected": 0, "covered": 0, "asked": 0} for name in rows[0]}
+    telling = dict.fromkeys(rows[0], 0)
     comparison = PairedComparison([f"{number:03}" for number in range(clusters)])
-    for _ in range(COMPARISONS):
+    while waiting := [name for name, count in telling.items() if count < COMPARISONS]:
         drawn = [rng.choice(rows) for _ in range(clusters)]
         drawn = [row if rng.random() < 0.5 else swapped(row) for row in drawn]
-        metrics = {name: (statistic(drawn, name, 0), statistic(drawn, name, 2)) for name in rows[0]}
+        metrics = {name: (statistic(drawn, name, 0), statistic(drawn, name, 2)) for name in waiting}
         for name, result in comparison.differences(metrics).items():
             assert result.p_value is not None
+            found[name]["asked"] += 1
+            if result.differing < FEWEST_TELLING:
+                assert result.p_value > 0.05, result
+                continue
+            telling[name] += 1
             found[name]["rejected"] += result.p_value <= 0.05
-            # Without any variation the difference is 0, and said to be.
-            found[name]["covered"] += result.low <= 0 <= (result.high or 0) if result.low is not None else True
-    return {name: {key: count / COMPARISONS for key, count in own.items()} for name, own in found.items()}
+            found[name]["covered"] += result.low is not None and result.low <= 0 <= (result.high or 0)
+    return {
+        name: {
+            "rejected": own["rejected"] / COMPARISONS,
+            "covered": own["covered"] / COMPARISONS,
+            "rejected_of_all": own["rejected"] / own["asked"],
+            "asked": own["asked"],
+        }
+        for name, own in found.items()
+    }
 
 
 @pytest.mark.parametrize("clusters", [80, 10])
@@ -78,16 +99,15 @@ def test_false_positives_and_coverage(rows: list[Row], clusters: int) -> None:
     found = simulate(rows, clusters)
     print(f"\n{clusters} clusters")
     for name, shares in found.items():
-        print(f"  {name:26} false positives {shares['rejected']:.3f}  coverage {shares['covered']:.3f}")
-    for name in DENSE if clusters == 10 else (*DENSE, *SPARSE):
+        print(
+            f"  {name:26} false positives {shares['rejected']:.3f}  coverage {shares['covered']:.3f}"
+            f"  of all {shares['asked']} false positives {shares['rejected_of_all']:.3f}"
+        )
+    for name in CONTINUOUS:
         assert 0.03 <= found[name]["rejected"] <= 0.07, (name, found[name])
         assert 0.93 <= found[name]["covered"] <= 0.97, (name, found[name])
     assert found[BINARY]["rejected"] <= 0.07
     assert found[BINARY]["covered"] >= 0.93
-    for name in SPARSE:
-        # With three or four of ten clusters differing hardly any arrangement is extreme: the safe side.
-        assert found[name]["rejected"] <= 0.07
-        assert found[name]["covered"] >= 0.93
 
 
 def test_intervals_cover_a_true_difference(rows: list[Row]) -> None:
@@ -109,4 +129,4 @@ def test_intervals_cover_a_true_difference(rows: list[Row]) -> None:
                 covered[name] += result.low <= truth[name] <= result.high
         shares = {name: count / (COMPARISONS // 2) for name, count in covered.items()}
         print(f"\n{clusters} clusters, coverage of the true difference: {shares}")
-        assert all(0.92 <= share <= 0.99 for share in shares.values()), shares
+        assert all(0.92 <= share <= 0.98 for share in shares.values()), shares
