@@ -9,13 +9,14 @@ from typing import Any
 
 from pytest_memeval.compare.build import compare_reports
 from pytest_memeval.compare.differences import path_difference
+from pytest_memeval.compare.limits import Limits
 from pytest_memeval.compare.load import prompt_texts
 from pytest_memeval.compare.messages import text
 from pytest_memeval.compare.model import CaseNote, Comparison
 from pytest_memeval.compare.pairing import Pairing, pair_cases
 from pytest_memeval.compare.render_markdown import markdown_lines
 from pytest_memeval.compare.render_terminal import summary_lines
-from pytest_memeval.compare.settings import blocked_metrics, setting_differences, shared_files
+from pytest_memeval.compare.settings import setting_differences, shared_files
 from pytest_memeval.gates import Difference, Differences, evaluate_gates, p0_status, passed_p0
 from pytest_memeval.metrics.thresholds import MetricPath, parse_gate
 from pytest_memeval.report.build import report_notes
@@ -112,10 +113,11 @@ def _differences(pairing: Pairing, before: Mapping[str, Any], now: Mapping[str, 
         if shared and scope not in shared:
             return Difference(None, reason_id="file_not_in_baseline", applies=False)
         base = f"{path.section}.{path.name}"
-        blocked = blocked_metrics(settings.get(scope, ()), [base]).get(base)
+        limits, own = Limits(settings.get(scope, ())), scopes.get(scope, Pairing())
+        blocked = limits.everywhere(base, {pair.files for pair in own.pairs} or {(scope, scope)})
         if blocked is not None:
             return Difference(None, reason_id="not_comparable", reason_values={"setting": blocked})
-        found, cases, _ = path_difference(scopes.get(scope, Pairing()), path)
+        found, cases, _ = path_difference(limits.kept(base, own), path)
         interval = (found.low, found.high) if found.low is not None and found.high is not None else None
         size = {"units": cases, "cases": cases, "clusters": found.clusters}
         return Difference(found.difference, interval, size)

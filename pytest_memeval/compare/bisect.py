@@ -9,8 +9,9 @@ from math import ceil, log2
 from typing import Any, Literal
 
 from pytest_memeval.compare.differences import path_difference
+from pytest_memeval.compare.limits import Limits
 from pytest_memeval.compare.pairing import pair_cases
-from pytest_memeval.compare.settings import blocked_metrics, setting_differences, shared_files
+from pytest_memeval.compare.settings import setting_differences, shared_files
 from pytest_memeval.metrics.paired import PairedDifference
 from pytest_memeval.metrics.thresholds import MetricPath
 from pytest_memeval.report.reader import records_of
@@ -124,11 +125,11 @@ class _Search:
         one, two = self._report(against), self._report(version)
         base = f"{self._path.section}.{self._path.name}"
         pairing = pair_cases(records_of(one), records_of(two))
-        settings = setting_differences(one, two, shared_files(one, two, pairing.files))
-        blocked = blocked_metrics(settings, [base]).get(base)
+        limits = Limits(setting_differences(one, two, shared_files(one, two, pairing.files)))
+        blocked = limits.everywhere(base, {pair.files for pair in pairing.pairs})
         if blocked is not None:
             raise _Stopped(f"{against} and {version} differ in {blocked}, on which {self._path} depends")
-        result, cases, lost = path_difference(pairing, self._path)
+        result, cases, lost = path_difference(limits.kept(base, pairing), self._path)
         if result.difference is None or result.p_value is None:
             raise _Stopped(f"{against} and {version} share no case that gives {self._path} a value")
         sure = result.p_value <= self._alpha and result.difference != 0

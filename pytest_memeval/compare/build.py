@@ -8,13 +8,17 @@ from typing import Any
 from pytest_memeval.compare.changes import case_changes, missing, newly, recovered
 from pytest_memeval.compare.confusions import confusion_changes, prompt_changes
 from pytest_memeval.compare.differences import metric_differences
+from pytest_memeval.compare.limits import Limits
 from pytest_memeval.compare.model import CaseNote, Comparison, MetricDifference, Side
-from pytest_memeval.compare.pairing import Pairing, pair_cases
-from pytest_memeval.compare.settings import blocked_metrics, setting_differences, shared_files
+from pytest_memeval.compare.pairing import pair_cases
+from pytest_memeval.compare.settings import setting_differences, shared_files
 from pytest_memeval.report.build import is_embedded
 from pytest_memeval.report.reader import records_of
 from pytest_memeval.report.tables import describe, engine_text, prompts_text
 from pytest_memeval.results import CaseResult
+
+#: What confusions between dimensions or actions depend on.
+_CONFUSED = "l1.dimension_micro_f1"
 
 
 def compare_reports(
@@ -28,18 +32,18 @@ def compare_reports(
     """Hold report ``b`` against report ``a`` (as :func:`~pytest_memeval.report.reader.load_report` gives them).
 
     Compared are the cases that both have with the same content, and in each metric those that both measured. What
-    differs in matcher, registry, templates, judge, stage input or text metrics takes the metrics that depend on it
-    out: their values are given, no difference. ``prompt_texts`` (SHA-256 → text) lets the prompts' difference be shown.
-    ``records`` are the cases of both, where they were read apart from the reports. Raises ReportError for a damaged
-    entry.
+    differs in matcher, judge, stage input or text metrics takes the metrics that depend on it out: their values are
+    given, no difference. Registry and templates do so for the cases of their file. ``prompt_texts`` (SHA-256 → text)
+    lets the prompts' difference be shown. ``records`` are the cases of both, where they were read apart from the
+    reports. Raises ReportError for a damaged entry.
     """
     pairing = pair_cases(*((records_of(a), records_of(b)) if records is None else records))
     settings = setting_differences(a, b, shared_files(a, b, pairing.files))
-    blocked = blocked_metrics(settings, _paths(pairing))
-    plain, keyed, families = metric_differences(pairing, (a, b), blocked)
-    changes, unchanged, uncompared = case_changes(pairing.pairs, blocked)
+    limits = Limits(settings)
+    plain, keyed, families = metric_differences(pairing, (a, b), limits)
+    changes, unchanged, uncompared = case_changes(pairing.pairs, limits)
     prompts = prompt_changes(a, b, prompt_texts or {})
-    confusable = "matcher" not in blocked.values() and "registry" not in blocked.values()
+    confusable = limits.kept(_CONFUSED, pairing).pairs
     return Comparison(
         a=_side(a, labels[0]),
         b=_side(b, labels[1]),
@@ -58,20 +62,11 @@ def compare_reports(
         content_changed=tuple(CaseNote(pair.name) for pair in pairing.changed),
         only_a=tuple(_only((*plain, *keyed), "a")),
         only_b=tuple(_only((*plain, *keyed), "b")),
-        confusions=tuple(confusion_changes(pairing.pairs, prompts)) if confusable else (),
+        confusions=tuple(confusion_changes(confusable, prompts)),
         prompts=tuple(prompts),
         moved=pairing.moved,
         uncompared=uncompared,
     )
-
-
-def _paths(pairing: Pairing) -> list[str]:
-    records: list[CaseResult] = [record for pair in pairing.pairs for record in (pair.a, pair.b)]
-    names: dict[str, None] = {}
-    for record in [*records, *pairing.only_a, *pairing.only_b]:
-        for section, figures in record.sections.items():
-            names.update((f"{section}.{name}", None) for name in (*figures.ratios, *figures.counts))
-    return [*names, "l2.profile_quality"]
 
 
 def _only(metrics: tuple[MetricDifference, ...], side: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_memeval.compare.limits import Limits
 from pytest_memeval.compare.model import CaseChange, CaseNote, MemoryRow
 from pytest_memeval.compare.pairing import CasePair, case_name, measured, value_of
 from pytest_memeval.metrics.catalog import METRICS
@@ -25,12 +26,12 @@ _OPEN = ("search", "qa", "rag", "locomo", "longmemeval", "metrics")
 _TIE = 1e-9
 
 
-def case_changes(pairs: Iterable[CasePair], blocked: Mapping[str, str]) -> tuple[list[CaseChange], int, int]:
+def case_changes(pairs: Iterable[CasePair], limits: Limits) -> tuple[list[CaseChange], int, int]:
     """The cases of which any main figure changed, the greatest change first; how many have none; and how many of the
-    others cannot be told: a figure that both measured cannot be compared (``blocked``), or there is none."""
+    others cannot be told: a figure that both measured cannot be compared (``limits``), or there is none."""
     changes, unchanged, uncompared = [], 0, 0
     for pair in pairs:
-        figures, whole = _changed_figures(pair, blocked)
+        figures, whole = _changed_figures(pair, limits)
         if figures:
             size = (
                 abs(figures[0][2] - figures[0][1]) if figures[0][1] is not None and figures[0][2] is not None else 0.0
@@ -49,9 +50,7 @@ def _sum(change: CaseChange) -> float:
     return sum(abs(b - a) for _, a, b in change.figures if a is not None and b is not None)
 
 
-def _changed_figures(
-    pair: CasePair, blocked: Mapping[str, str]
-) -> tuple[list[tuple[str, float | None, float | None]], bool]:
+def _changed_figures(pair: CasePair, limits: Limits) -> tuple[list[tuple[str, float | None, float | None]], bool]:
     """The figures that changed, and whether there are any to compare and all of them could be."""
     figures: list[tuple[str, float | None, float | None]] = []
     compared = held_back = 0
@@ -60,7 +59,7 @@ def _changed_figures(
         one, two = measured(pair.a, section, name), measured(pair.b, section, name)
         if one is None or two is None:
             continue
-        if path in blocked:
+        if limits.setting_of(path, pair.files) is not None:
             held_back += 1
             continue
         compared += 1

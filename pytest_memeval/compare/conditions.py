@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pytest_memeval.compare.differences import path_difference
+from pytest_memeval.compare.limits import Limits
 from pytest_memeval.compare.model import Comparison
 from pytest_memeval.compare.pairing import pair_cases
-from pytest_memeval.compare.settings import blocked_metrics
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.metrics.paired import PairedDifference
 from pytest_memeval.metrics.thresholds import TOLERANCE, MetricPath, ThresholdError, parse_bound, parse_path
@@ -80,9 +80,10 @@ def report_difference(
     """The difference of one metric between two runs' cases, its filters included; ``None`` where it cannot be
     compared."""
     base = f"{path.section}.{path.name}"
-    if base in blocked_metrics(comparison.settings, [base]):
+    limits, pairing = Limits(comparison.settings), pair_cases(a, b)
+    if limits.everywhere(base, {pair.files for pair in pairing.pairs}):
         return None
-    return path_difference(pair_cases(a, b), path)[0]
+    return path_difference(limits.kept(base, pairing), path)[0]
 
 
 def judge(condition: Condition, a: Iterable[CaseResult], b: Iterable[CaseResult], comparison: Comparison) -> Verdict:

@@ -9,7 +9,8 @@ from typing import Any
 
 from pytest_memeval.aggregate import flat_value, whole
 from pytest_memeval.case_counts import PRODUCTS
-from pytest_memeval.compare.model import ALPHA, Direction, MetricDifference, Signal
+from pytest_memeval.compare.limits import Limits
+from pytest_memeval.compare.model import ALPHA, Direction, FilePair, MetricDifference, Signal
 from pytest_memeval.compare.pairing import (
     CasePair,
     Conditions,
@@ -44,13 +45,17 @@ class _Found:
     gained: int
     #: Of the lost ones those that B scored all the same.
     absent: int = 0
+    #: Cases that both measured and a setting of their file keeps out.
+    held_back: int = 0
+    #: What keeps all of them out.
+    blocked: str | None = None
 
 
 def metric_differences(
-    pairing: Pairing, reports: tuple[Mapping[str, Any], Mapping[str, Any]], blocked: Mapping[str, str]
+    pairing: Pairing, reports: tuple[Mapping[str, Any], Mapping[str, Any]], limits: Limits
 ) -> tuple[list[MetricDifference], list[MetricDifference], dict[str, int]]:
     """The plain metrics (with the counts), those with keys (per dimension, per action), and how many of each family
-    were tested together. ``blocked`` maps a metric's path to the setting that keeps it from being compared."""
+    were tested together. ``limits`` says which cases a metric must not be compared in."""
     records = [record for pair in pairing.pairs for record in (pair.a, pair.b)]
     everything = [*records, *pairing.only_a, *pairing.only_b]
     names = metric_names(everything, lambda record, section: record.sections[section].ratios)
@@ -62,23 +67,23 @@ def metric_differences(
         ):
             names.add((section, name))
     tested: dict[str, MetricDifference] = {}
-    measured = _Measured(pairing)
+    measured = _Measured(pairing, limits)
     found = {name: measured.find(*name) for name in sorted(names, key=_order)}
     results = _compare(pairing, found)
     for (section, name), own in found.items():
         path = f"{section}.{name}"
-        tested[path] = _difference(section, name, own, results.get((section, name)), reports, blocked.get(path))
+        tested[path] = _difference(section, name, own, results.get((section, name)), reports)
     adjusted, families = _adjust(list(tested.values()))
     plain = [one for one in adjusted if one.family == "metrics"]
     keyed = [one for one in adjusted if one.family != "metrics"]
-    return [*plain, *_counts(pairing, everything, reports, blocked)], keyed, families
+    return [*plain, *_counts(pairing, everything, reports, limits)], keyed, families
 
 
 def path_difference(pairing: Pairing, path: MetricPath) -> tuple[PairedDifference, int, int]:
     """One metric, over the cases that meet the path's filters; with how many cases both measured, and how many only
-    A did."""
+    A did. What must not be compared has been taken out of the pairing (:meth:`Limits.kept`)."""
     chosen = pairing.filtered(path.filters) if path.filters else pairing
-    found = _Measured(chosen).find(path.section, path.name)
+    found = _Measured(chosen, Limits()).find(path.section, path.name)
     key = (path.section, path.name)
     result = _compare(chosen, {key: found}).get(key) or PairedDifference(None, reason="nothing to measure")
     low, high = _clipped(result, *_bounds(path.section, path.name))
@@ -88,19 +93,33 @@ def path_difference(pairing: Pairing, path: MetricPath) -> tuple[PairedDifferenc
 class _Measured:
     """What the cases of a pairing measured. Metrics that count under the same conditions share the look at them."""
 
-    def __init__(self, pairing: Pairing) -> None:
-        self._pairing = pairing
+    def __init__(self, pairing: Pairing, limits: Limits) -> None:
+        self._pairing, self._limits = pairing, limits
+        self._files = sorted({pair.files for pair in pairing.pairs})
         self._counts: dict[Conditions, list[list[Mapping[str, tuple[float, float]]]]] = {}
 
     def find(self, section: str, name: str) -> _Found:
+        """What the metric has to go by. Where it can be compared in no case, these are all that were measured."""
+        path = f"{section}.{name}"
+        held = {files: self._limits.setting_of(path, files) for files in self._files} if self._limits.of(path) else {}
+        blocked = self._limits.everywhere(path, self._files)
+        found = self._find(section, name, {} if blocked else held)
+        if blocked is None and not found.pairs and found.held_back:
+            blocked = next(filter(None, held.values()))
+            found = self._find(section, name, {})
+        return replace(found, blocked=blocked)
+
+    def _find(self, section: str, name: str, held: Mapping[FilePair, str | None]) -> _Found:
         pick = picker(section, name)
         a, b, only_a, only_b = ([pick(counts) for counts in side] for side in self._sides(section, name))
         lost = sum(one is not None for one in only_a)
         gained = sum(one is not None for one in only_b)
-        absent = 0
+        absent = held_back = 0
         found = _Found([], [], [], 0, 0)
         for pair, one, two in zip(self._pairing.pairs, a, b, strict=True):
-            if one is not None and two is not None:
+            if held and held[pair.files] is not None:
+                held_back += one is not None and two is not None
+            elif one is not None and two is not None:
                 found.pairs.append(pair)
                 found.a.append(one)
                 found.b.append(two)
@@ -109,7 +128,7 @@ class _Measured:
                 absent += pair.b.outcome == "scored"
             elif two is not None:
                 gained += 1
-        return replace(found, lost=lost, gained=gained, absent=absent)
+        return replace(found, lost=lost, gained=gained, absent=absent, held_back=held_back)
 
     def _sides(self, section: str, name: str) -> list[list[Mapping[str, tuple[float, float]]]]:
         """The counts of A's and B's cases in the pairs, and of those that only A and only B has."""
@@ -158,7 +177,6 @@ def _difference(
     found: _Found,
     result: PairedDifference | None,
     reports: tuple[Mapping[str, Any], Mapping[str, Any]],
-    blocked: str | None,
 ) -> MetricDifference:
     path = f"{section}.{name}"
     spec = spec_of(f"{section}.{base_name(name)}")
@@ -176,9 +194,10 @@ def _difference(
         lost=found.lost,
         gained=found.gained,
         absent=found.absent,
+        held_back=found.held_back,
     )
-    if blocked is not None:
-        return replace(plain, signal="incomparable", blocked_by=blocked)
+    if found.blocked is not None:
+        return replace(plain, signal="incomparable", blocked_by=found.blocked)
     if result is None or result.difference is None:
         return plain
     low, high = _clipped(result, *_bounds(section, name))
@@ -273,18 +292,20 @@ def _counts(
     pairing: Pairing,
     records: Iterable[CaseResult],
     reports: tuple[Mapping[str, Any], Mapping[str, Any]],
-    blocked: Mapping[str, str],
+    limits: Limits,
 ) -> list[MetricDifference]:
     """Sums over the cases that both counted; a count has no test."""
+    files = sorted({pair.files for pair in pairing.pairs})
     names = metric_names(records, lambda record, section: record.sections[section].counts)
     result = []
     for section, name in sorted(names, key=_order):
         path = f"{section}.{name}"
         spec = METRICS.get(path)
-        both = [(counted(pair.a, section, name), counted(pair.b, section, name)) for pair in pairing.pairs]
+        reason = limits.everywhere(path, files)
+        pairs = pairing.pairs if reason else limits.kept(path, pairing).pairs
+        both = [(counted(pair.a, section, name), counted(pair.b, section, name)) for pair in pairs]
         sums = [(one, two) for one, two in both if one is not None and two is not None]
         first, second = (whole(math.fsum(pair[side] for pair in sums)) if sums else None for side in (0, 1))
-        reason = blocked.get(path)
         apart = None if reason is not None or first is None or second is None else whole(second - first)
         signal: Signal = "incomparable" if reason else "unmeasured" if apart is None else "untested"
         result.append(

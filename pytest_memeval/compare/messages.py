@@ -92,6 +92,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "only_a": ("Metrics that only A has", "仅 A 有的指标"),
     "only_b": ("Metrics that only B has", "仅 B 有的指标"),
     "blocked": ("Not compared", "未对比"),
+    "held_back": (
+        "{count} case(s) are left out of the metrics that depend on {names}: it differs in their files.",
+        "依赖于{names}的指标不含 {count} 个用例：其文件的该设置不同。",
+    ),
     "blocked_note": ("Values as reported; {name} differs.", "为各自报告的数值；{name} 不同。"),
     "blocked_own": (
         "Values as reported, each over its run's own cases, which are not the same; {name} differs.",

@@ -21,16 +21,22 @@ Direction = Literal["better", "worse", "coverage_lost", "none"]
 Effect = Literal["subject", "limits", "note"]
 
 ALPHA = 0.05
+#: What the names of differences in how questions were asked begin with.
+PROTOCOL = "protocol"
+#: A case file's name in A and in B.
+FilePair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SettingDifference:
-    """A setting in which the runs differ, with both values as text."""
+    """A setting in which the runs differ, with both values as text. ``files``: the case files whose setting it is,
+    where it is not the run's."""
 
     name: str
     a: str
     b: str
     effect: Effect
+    files: tuple[FilePair, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,8 @@ class MetricDifference:
     direction: Direction = "none"
     #: Why it cannot be compared, as a setting's name.
     blocked_by: str | None = None
+    #: Cases left out of it because a setting of their file differs.
+    held_back: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,11 @@ class CasePair:
     b: CaseResult
 
     @property
+    def files(self) -> tuple[str, str]:
+        """The names of its case file in A and in B."""
+        return self.a.set, self.b.set
+
+    @property
     def cluster(self) -> str:
         """What varies independently: the conversation, or the case itself."""
         return f"{self.b.set}::{self.b.cluster or self.b.case_id}"
@@ -44,7 +49,7 @@ class Pairing:
     @property
     def files(self) -> set[tuple[str, str]]:
         """The names, in A and in B, of the case files that share cases."""
-        return {(pair.a.set, pair.b.set) for pair in (*self.pairs, *self.changed)}
+        return {pair.files for pair in (*self.pairs, *self.changed)}
 
     def filtered(self, filters: Iterable[tuple[str, str]]) -> Pairing:
         """The pairs whose case meets a metric path's filters."""

@@ -1,4 +1,4 @@
-"""In which settings two runs differ, and which metrics that leaves comparable."""
+"""In which settings two runs differ."""
 
 from __future__ import annotations
 
@@ -6,25 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pytest_memeval.compare.model import Effect, SettingDifference
+from pytest_memeval.compare.model import PROTOCOL, Effect, FilePair, SettingDifference
 
-#: Metrics of ``l1`` and ``l2`` that depend on which dimensions there are.
-_BY_DIMENSION = (
-    "dimension_",
-    "per_dimension_",
-    "strict_match",
-    "total_",
-    "dropped_labels",
-    "profile_quality",
-    "section_",
-)
-#: Sections whose metrics depend on the matching of memories.
-_MATCHED = ("l1", "l15", "l2")
-_JUDGED = ("rag", "longmemeval")
-#: A case file's name in A and in B.
-FilePair = tuple[str, str]
-#: What the names of differences in how questions were asked begin with.
-PROTOCOL = "protocol"
 #: Context budgets further apart than this are no like with like.
 MOST_APART = 1.5
 
@@ -63,35 +46,6 @@ def shared_files(a: Mapping[str, Any], b: Mapping[str, Any], moved: Iterable[Fil
     """The case files that both reports have, by their names in A and in B; ``moved`` are those of other names."""
     names = (a.get("case_sets") or {}).keys() & (b.get("case_sets") or {}).keys()
     return {*((name, name) for name in names), *moved}
-
-
-def blocked_metrics(settings: Iterable[SettingDifference], paths: Iterable[str]) -> dict[str, str]:
-    """Metric path → the setting whose difference keeps it from being compared."""
-    limits = [setting.name for setting in settings if setting.effect == "limits"]
-    blocked: dict[str, str] = {}
-    for path in paths:
-        for name in limits:
-            if _depends(path, name):
-                blocked.setdefault(path, name)
-    return blocked
-
-
-def _depends(path: str, setting: str) -> bool:
-    if setting.startswith(PROTOCOL):
-        return False  # told, and left to the reader: most comparisons of memories are about one of these
-    section, _, name = path.partition(".")
-    if setting == "matcher":
-        return section in _MATCHED or (section == "inject" and name.startswith("pipeline_"))
-    if setting == "registry":
-        return section in ("l1", "l2") and name.startswith(_BY_DIMENSION)
-    if setting == "templates":
-        return section == "inject" or (section == "l2" and name.startswith(("section_", "profile_", "total_")))
-    if setting == "judge":
-        return section in _JUDGED or "judge" in name
-    if setting == "stage_input":
-        return section in ("l15", "l2")
-    # Tokenisers and smoothing: the text metrics.
-    return section in ("qa", "locomo", "longmemeval")
 
 
 def _protocols(a: Mapping[str, Any], b: Mapping[str, Any], files: Iterable[FilePair]) -> Iterator[SettingDifference]:
@@ -138,17 +92,19 @@ def _by_file(
 ) -> Iterator[SettingDifference]:
     """A hash that a run has for each case file, where it differs in a file that both have."""
     one, two = a.get(name) or {}, b.get(name) or {}
-    both = {(path if path == other else f"{path} → {other}"): (one.get(path), two.get(other)) for path, other in files}
-    apart = {label: pair for label, pair in both.items() if pair[0] != pair[1]}
+    apart = {pair: hashes for pair in files if (hashes := (one.get(pair[0]), two.get(pair[1])))[0] != hashes[1]}
     if not apart:
         return
     # A report that does not say (an older one, a file of which no case was set up): nothing is known to differ.
-    known = any(None not in pair for pair in apart.values())
+    known = tuple(sorted(pair for pair, hashes in apart.items() if None not in hashes))
+    labels = {pair: pair[0] if pair[0] == pair[1] else f"{pair[0]} → {pair[1]}" for pair in apart}
     texts = [
-        "-" if all(pair[at] is None for pair in apart.values()) else _text({f: p[at] or "-" for f, p in apart.items()})
+        "-"
+        if all(hashes[at] is None for hashes in apart.values())
+        else _text({labels[pair]: hashes[at] or "-" for pair, hashes in apart.items()})
         for at in (0, 1)
     ]
-    yield SettingDifference(name, texts[0], texts[1], "limits" if known else "note")
+    yield SettingDifference(name, texts[0], texts[1], "limits" if known else "note", known or None)
 
 
 def _case_sets(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[SettingDifference]:

@@ -154,6 +154,10 @@ class _View:
         lost = max((metric.lost - metric.absent for metric in (*c.metrics, *c.keyed)), default=0)
         if lost:
             yield Line(self._("lost_cases", count=lost), "bad")
+        held_back = max((metric.held_back for metric in c.metrics), default=0)
+        if held_back:
+            names = " / ".join(setting_title(one.name, self._lang) for one in c.settings if one.files)
+            yield Line(self._("held_back", count=held_back, names=names), "warn")
         yield from self._absent()
         if c.a.cost_usd is not None and c.b.cost_usd is not None and (c.a.cost_usd or c.b.cost_usd):
             yield Line(self._("cost", a=f"{c.a.cost_usd:.4f}", b=f"{c.b.cost_usd:.4f}"))

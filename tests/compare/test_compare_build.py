@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from report_samples import SET, errored_case, full_case, ratio_record
 
 from pytest_memeval.compare.build import compare_reports
+from pytest_memeval.compare.conditions import judge, parse_condition
 from pytest_memeval.compare.model import Comparison, MetricDifference
+from pytest_memeval.compare.render_terminal import terminal_text
 from pytest_memeval.compare.view import blocks, finding
-from pytest_memeval.report.reader import ReportError
+from pytest_memeval.report.reader import ReportError, records_of
 from pytest_memeval.results import CaseError, CaseResult
 
 
@@ -291,6 +293,50 @@ class TestOtherFiles:
         assert result.settings[0].name == "case_sets"
         assert sides == (("-", "b.yaml=v001") if added else ("b.yaml=v001", "-"))
 
+    @pytest.mark.parametrize("name", ["registry", "templates"])
+    def test_a_file_with_another_registry_keeps_only_its_own_cases_out(self, name: str) -> None:
+        """Its cases changed too, in any direction: nothing of them is in a difference, a count, a change, a gate."""
+        path = {"registry": "l1.dimension_micro_f1", "templates": "l2.section_hit_rate"}[name]
+        inner = [self.placed(one, 3) for one in FOUR]
+        worse = [self.placed(one, 1) if number > 4 else self.placed(one, 3) for number, one in enumerate(WORSE, 1)]
+        extra = [self.placed(counts_case(number, 5, 0, 0), 3) for number in range(20, 23)]
+        other = [self.placed(worse_case(one), 0) for one in extra]
+        before = hashed([*of_file("a.yaml", inner), *of_file("b.yaml", extra)])
+        after = hashed([*of_file("a.yaml", worse), *of_file("b.yaml", other)])
+        after[name] = {**after[name], "b.yaml": "c" * 64}
+        result = compare_reports(before, after)
+        alone = compare_reports(hashed(of_file("a.yaml", inner)), hashed(of_file("a.yaml", worse)))
+        found, expected = metric(result, path), metric(alone, path)
+        assert expected.difference is not None
+        assert expected.difference < -0.3
+        assert replace(found, whole_a=None, whole_b=None, held_back=0, holm=None) == replace(
+            expected, whole_a=None, whole_b=None, holm=None
+        )
+        assert (found.held_back, found.lost, found.blocked_by) == (3, 0, None)
+        (setting,) = (one for one in result.settings if one.effect == "limits")
+        assert (setting.name, setting.files) == (name, (("b.yaml", "b.yaml"),))
+        assert "b.yaml" in setting.a
+        assert "3 case(s) are left out of the metrics that depend on" in terminal_text(result)
+        condition = parse_condition(f"{path} < -0.01")
+        verdict = judge(condition, records_of(before), records_of(after), result)
+        assert verdict.value == expected.difference
+        if name == "registry":
+            total = metric(result, "l1.total_tp")
+            assert (total.cases, total.difference) == (8, metric(alone, "l1.total_tp").difference)
+            assert [one.a for one in result.confusions] == [one.a for one in alone.confusions]
+            assert [one.b for one in result.confusions] == [one.b for one in alone.confusions]
+            # What does not depend on the registry is compared in every case.
+            assert metric(result, "l1.memory_recall").cases == 11
+            named = {figure for change in result.changes if "b.yaml" in change.case for figure, _, _ in change.figures}
+            assert named
+            assert not any("dimension" in figure for figure in named)
+
+    @staticmethod
+    def placed(record: CaseResult, hits: int) -> CaseResult:
+        section = ratio_record(section_hit_rate=(hits, 3), section_miss_rate=(3 - hits, 3))
+        stages = {**record.stages, "l2": "scored"}
+        return replace(record, sections={**record.sections, "l2": section}, stages=stages)
+
     def test_a_file_of_another_name_is_held_against_what_it_was(self) -> None:
         before, after = of_file("a.yaml", FOUR), of_file("b.yaml", WORSE)
         result = compare_reports(hashed(before), hashed(after))
@@ -303,7 +349,11 @@ class TestOtherFiles:
     def test_what_differs_in_a_shared_file_still_limits(self) -> None:
         both = [*of_file("a.yaml", FOUR), *of_file("b.yaml", FOUR)]
         result = compare_reports(hashed(both), hashed(both, b="c"))
-        assert metric(result, "l1.dimension_micro_f1").blocked_by == "registry"
+        found = metric(result, "l1.dimension_micro_f1")
+        assert (found.blocked_by, found.cases, found.held_back) == (None, 8, 8)
+        everywhere = compare_reports(hashed(both), hashed(both, a="c", b="c"))
+        found = metric(everywhere, "l1.dimension_micro_f1")
+        assert (found.blocked_by, found.signal, found.difference) == ("registry", "incomparable", None)
         registry = next(one for one in result.settings if one.name == "registry")
         assert (registry.a, registry.b) == (f"b.yaml={'a' * 12}", f"b.yaml={'c' * 12}")
 
