@@ -189,15 +189,6 @@ def _stage(request: pytest.FixtureRequest, run: CaseRun, stage: str, **before: S
     return result
 
 
-def _pipeline(request: pytest.FixtureRequest, stage: str) -> StageResult | None:
-    """The result of a stage that another one can do without: by its fixture, so that an override is heeded."""
-    try:
-        result: StageResult = request.getfixturevalue(f"memeval_{stage}")
-    except StageFailure:
-        return None
-    return result
-
-
 @pytest.fixture
 def memeval_l1(request: pytest.FixtureRequest, memeval_run: CaseRun) -> StageResult:
     """Extraction: the memories with normalised labels, and their figures where the case has labels."""
@@ -235,15 +226,18 @@ def memeval_search(request: pytest.FixtureRequest, memeval_run: CaseRun) -> Stag
 
 
 def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str, StageResult]:
-    """The results that ``stage`` takes, each by its fixture; a test that must have them fails there."""
+    """The results that ``stage`` takes, each by its fixture, so that an override is heeded; a test that must have them
+    fails there. Injection can do without."""
     from pytest_memeval.stages import needed_stages
 
     found: dict[str, StageResult] = {}
     if run.settings.chained:
         for needed in needed_stages(stage, run.supported):
-            result = request.getfixturevalue(f"memeval_{needed}") if stage != "inject" else _pipeline(request, needed)
-            if result is not None:
-                found[needed] = result
+            try:
+                found[needed] = request.getfixturevalue(f"memeval_{needed}")
+            except StageFailure:
+                if stage != "inject":
+                    raise
     return found
 
 

@@ -261,7 +261,8 @@ class CaseRun:
 
         Anything but a :class:`StageResult` is taken as the stage's output.
         """
-        if result is IDLE or self.results.get(stage) is result or self._provided.get(stage) is result:
+        known = (held[stage] for held in (self.results, self._provided) if stage in held)
+        if result is IDLE or any(one is result for one in known):
             return
         given = result if isinstance(result, StageResult) else StageResult(output=result)
         self._provided[stage] = result

@@ -106,7 +106,7 @@ class TrialRuns(CaseRun):
         return {name: worst(statuses[name] for statuses in own) for name in own[0] if all(name in one for one in own)}
 
     def provide(self, stage: str, result: object) -> None:
-        if result is IDLE or self.results.get(stage) is result:
+        if result is IDLE or (stage in self.results and self.results[stage] is result):
             return
         for run in self.trials:
             run.provide(stage, result)

@@ -498,3 +498,56 @@ def test_where_warnings_are_errors_a_misspelling_is_one_sentence(project: Projec
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *conftest.py:5: the fixture memeval_engin replaces*"])
     assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2"), ("--memeval-trials", "2")], ids=["serial", "n2", "trials"])
+@pytest.mark.parametrize("stage", ["l1", "l15", "l2", "template", "inject", "search"])
+def test_what_a_stage_fixture_gives_instead_of_an_output_is_bad_output(
+    project: Project, stage: str, mode: tuple[str, ...]
+) -> None:
+    project.write(
+        "conftest.py",
+        f"""
+        import pytest
+        from pytest_memeval.engine.reference.engine import ReferenceEngine
+        from pytest_memeval.results import StageResult
+
+        GIVEN = {{"none": None, "number": 5, "text": "x", "result": StageResult(output=None), "list": [None]}}
+
+        @pytest.fixture(scope="session")
+        def memeval_engine():
+            return ReferenceEngine()
+
+        @pytest.fixture
+        def memeval_{stage}(memeval_{stage}, memeval_case):
+            return GIVEN.get(memeval_case.case_id, memeval_{stage})
+        """,
+    )
+    labels = {
+        "expected_l15": {"actions": [{"new_memory_index": 0, "candidate_ids": [], "action": "store"}]},
+        "expected_l2": {
+            "scenes": [{"label": "P", "memories": [0]}],
+            "template_section": {"daily": {"0": "basic_info"}},
+        },
+        "expected_inject": {
+            "mode": "daily",
+            "subsequent_conversation": [{"role": "user", "content": "Who am I?"}],
+            "referenced_memory_indices": [0],
+        },
+        "expected_search_results": [{"query": "nurse", "relevant": [0]}],
+    }
+    bad = ("none", "number", "text", "result", "list")
+    project.cases(
+        [
+            case(name, f"I work as a nurse {name}", truth=[("identity", f"works as a nurse {name}")], **labels)
+            for name in (*bad, "good")
+        ]
+    )
+    project.run(*mode).assert_outcomes(passed=1, errors=5)
+    entries = {entry["case_id"]: entry for entry in project.report()["per_case"]}
+    assert entries["good"]["outcome"] == "scored"
+    for name in bad:
+        assert entries[name]["outcome"] == "errored"
+        errors = [(error["stage"], error["kind"]) for error in entries[name]["errors"]]
+        assert set(errors) == {(stage, "bad_output")}, name
+        assert entries[name]["stages"][stage] == "errored", name
