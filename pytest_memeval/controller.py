@@ -166,6 +166,8 @@ class Controller:
         if outcome == "rerun" and report.when in PHASES:
             # A crash that is run again (phase "???") has no teardown to drop.
             self._reruns.add(report.nodeid)
+        if getattr(report, "memeval_used", False) and not self._evaluates_nothing():
+            refuse_misspelt(self.config)
         envelope = getattr(report, "memeval_envelope", None)
         if envelope is not None and not self._evaluates_nothing():
             again = report.nodeid in self._reruns

@@ -291,26 +291,36 @@ def test_a_misspelt_ini_key_ends_the_run_and_names_the_nearest(
     assert not (project.path / ".memeval").exists()
 
 
+#: How a test comes to its case → the lines before its definition. None of them gates, but the first.
+USES = {
+    "gate": "@pytest.mark.memeval(gate=True, case=CASE)",
+    "no gate": "@pytest.mark.memeval(case=CASE)",
+    "no marker": "@pytest.fixture\ndef memeval_case():\n    return CASE\n\n\n@pytest.mark.filterwarnings('default')",
+}
+
+
 @MODES
-def test_a_misspelt_ini_key_ends_a_run_of_tests_that_use_cases(project: Project, mode: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_a_misspelt_ini_key_ends_a_run_of_tests_that_use_cases(
+    project: Project, mode: tuple[str, ...], use: str
+) -> None:
     project.write("pytest.ini", GATES)
     path = project.cases(good_cases(1), name="data/x.yaml")
-    project.write(
-        "test_it.py",
-        f"""
-        from pathlib import Path
+    head = f"""
+from pathlib import Path
 
-        import pytest
-        from pytest_memeval.cases.loader import load_case_set
+import pytest
+from pytest_memeval.cases.loader import load_case_set
 
-        @pytest.mark.memeval(gate=True, case=load_case_set(Path({str(path)!r})).cases[0])
-        def test_it(memeval_l1):
-            pass
-        """,
-    )
+CASE = load_case_set(Path({str(path)!r})).cases[0]
+
+
+"""
+    project.write("test_it.py", f"{head}{use}\ndef test_it(memeval_l1):\n    pass\n")
     result = bare(project, "test_it.py", *mode)
     assert result.ret == STATUS_4
     result.stderr.fnmatch_lines(["ERROR: unknown ini key memeval_gates; did you mean 'memeval_gate'?"])
+    assert bare(project, "test_it.py", "-o", "addopts=", "--collect-only", *mode).ret in (0, STATUS_4)
 
 
 @MODES
