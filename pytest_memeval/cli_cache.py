@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.cli_support import say
+from pytest_memeval.cli_support import refuse_replacing, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,6 +138,7 @@ def _prune(arguments: argparse.Namespace) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     from pytest_memeval.llm.export import export_jsonl
 
+    refuse_replacing("FILE", arguments.file, "answers")
     with _opened(arguments) as cache:
         answers, vectors = export_jsonl(cache, arguments.file, model=arguments.model, stage=arguments.stage)
     also = f" and {_count(vectors, 'embedding')}" if vectors else ""

@@ -124,6 +124,7 @@ def _tune(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from pytest_memeval.corpus import corpus_of
     from pytest_memeval.tuning.conclusion import NO_QUERIES
+    from pytest_memeval.tuning.document import FILES
     from pytest_memeval.tuning.grid import GridSearch
     from pytest_memeval.tuning.queries import Document, TuningError, queries_of
     from pytest_memeval.tuning.space import parse_space
@@ -141,6 +142,10 @@ def _run(arguments: argparse.Namespace) -> int:
     queries = queries_of(case_set.cases, group_by=arguments.group_by)
     if arguments.export_corpus is not None:
         return _export(arguments.export_corpus, corpus)
+    if arguments.output is not None:
+        # Before anything is measured: a grid over a server takes long.
+        for name, kind in FILES.items():
+            refuse_replacing("--output", arguments.output / name, kind)
     started = time.perf_counter()
     ranker, search = _ranker(arguments, corpus, queries)
     with _Progress() as progress:

@@ -71,6 +71,12 @@ def _is_markdown(head: str) -> bool:
     return head.partition("\n")[0].rstrip() in {f"# {text('title', lang)}" for lang in ("en", "zh")}
 
 
+def _is_tuning_page(head: str) -> bool:
+    from pytest_memeval.tuning.messages import text
+
+    return any(head.startswith(f"# {text('title', lang)}: ") for lang in ("en", "zh"))
+
+
 def _is_terminal(head: str) -> bool:
     """Whether both sides of a comparison are named there, as its lines do."""
     sides = r"(?m)^{0}(?:: .* \| prompts .* \| model |：.* \| 提示词 .* \| 模型 )"
@@ -81,12 +87,15 @@ _ROWS: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "predictions": _is_prediction,
     "contexts": lambda row: set(row) == CONTEXT_KEYS,
     "corpus": lambda row: set(row) == {"id", "content"},
+    "answers": lambda row: row.get("format") == "memeval-answers",
 }
 _HEADS: Mapping[str, Callable[[str], bool]] = {
     "html": _is_page,
     "markdown": _is_markdown,
     "terminal": _is_terminal,
     "json": lambda head: re.match(r'\{\s*"comparison_version"\s*:', head) is not None,
+    "tuning": lambda head: re.match(r'\{[^{}]*"kind"\s*:\s*"tuning"', head) is not None,
+    "tuning markdown": _is_tuning_page,
     "judge": lambda head: re.match(r'\{\s*"judge"\s*:', head) is not None,
 }
 #: What a file can be written as.

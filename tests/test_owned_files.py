@@ -12,8 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent / "compare"))
 from compare_samples import counts_case, report_of
 
 from pytest_memeval.cli import main
+from pytest_memeval.llm.cache import CACHE_FILE_NAME, AnswerCache
 from pytest_memeval.owned_files import KINDS, is_replaceable
 from pytest_memeval.report.write import write_reports
+from pytest_memeval.tuning.document import FILES as TUNING_FILES
 
 FOREIGN = (
     "my own words\n",
@@ -67,6 +69,49 @@ def test_commands_replace_their_own_files_and_no_others(
     # What it wrote is still nobody else's kind of file.
     others = [kind for kind in KINDS if is_replaceable(target, kind)]
     assert len(others) == 1
+
+
+@pytest.mark.parametrize("name", TUNING_FILES)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_tune_replaces_its_own_folder_and_no_other_file(
+    here: Path, name: str, lang: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("tune", "set.yaml", "--output", "out", "--lang", lang)
+    target = here / "out" / name
+    target.parent.mkdir()
+    for text in FOREIGN:
+        target.write_text(text, encoding="utf-8")
+        assert main(given) == 2
+        said = capsys.readouterr()
+        assert f"--output: out/{name} is no file of an earlier run and would be replaced" in said.err
+        assert len(said.err.splitlines()) == 1
+        assert said.out == "", "nothing is measured first"
+        assert target.read_text(encoding="utf-8") == text
+        assert list(target.parent.iterdir()) == [target]
+    target.unlink()
+    (here / "out" / "mine.txt").write_text("mine", encoding="utf-8")
+    for _ in range(2):  # new, then its own
+        assert main(given) == 0
+    assert (here / "out" / "mine.txt").read_text(encoding="utf-8") == "mine"
+    assert [kind for kind in KINDS if is_replaceable(target, kind)] == [TUNING_FILES[name]]
+
+
+def test_an_export_of_the_cache_replaces_an_export_and_no_other_file(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with AnswerCache(here / CACHE_FILE_NAME) as cache:
+        cache.put_vectors("server", "e", {"x": [1.0, 2.0]})
+    given = ("cache", "export", "answers.jsonl", "--cache-dir", ".")
+    target = here / "answers.jsonl"
+    for text in FOREIGN:
+        target.write_text(text, encoding="utf-8")
+        assert main(given) == 2
+        assert "FILE: answers.jsonl is no file of an earlier run" in capsys.readouterr().err
+        assert target.read_text(encoding="utf-8") == text
+    target.unlink()
+    for _ in range(2):
+        assert main(given) == 0
+    assert [kind for kind in KINDS if is_replaceable(target, kind)] == ["answers"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

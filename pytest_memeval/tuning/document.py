@@ -19,12 +19,14 @@ from pytest_memeval.tuning.wording import Words, number, params_text
 
 SCHEMA_VERSION = "1.0"
 JSON_NAME = "tuning.json"
+#: The files of a folder, ``tuning.json`` last, with their kind (see ``owned_files.KINDS``).
+FILES: Mapping[str, str] = {"tuning.md": "tuning markdown", "tuning.html": "html", JSON_NAME: "tuning"}
 
 
 def write_tuning(folder: Path, document: Mapping[str, Any], lang: str) -> list[Path]:
     """Write ``tuning.md``, ``tuning.html`` and ``tuning.json`` (last) and return their paths. OSError if it cannot."""
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    paths = [folder / "tuning.md", folder / "tuning.html", folder / JSON_NAME]
+    paths = [folder / name for name in FILES]
     for path, content in zip(paths, (markdown_page(document, lang), html_page(document, lang), text), strict=True):
         write_lines(path, [content.rstrip("\n") + "\n"])
     return paths
