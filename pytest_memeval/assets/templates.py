@@ -114,15 +114,22 @@ def load_templates(path: Path | None = None, registry: Registry | None = None) -
     if path is not None:
         return _load(path, registry or load_registry())
     shipped = _load_shipped()
-    lacking = [] if registry is None else _lacking(shipped, registry)
-    if registry is None or not lacking:
-        return shipped
+    return shipped if registry is None else beside(shipped, registry)
+
+
+def beside(templates: Templates, registry: Registry) -> Templates:
+    """Templates that were made for another registry, beside this one: ``unfit`` where it lacks dimensions of theirs."""
+    lacking = _lacking(templates, registry)
+    if not lacking:
+        return replace(templates, unfit=None) if templates.unfit is not None else templates
     few = ", ".join(lacking[:_SHOWN]) + (", …" if len(lacking) > _SHOWN else "")
+    named = "the shipped templates" if templates.path in (None, SHIPPED_TEMPLATES) else _shown(templates.path)
+    verb = "name" if named == "the shipped templates" else "names"
     text = (
-        f"{_shown(registry.path)} lacks dimensions that the shipped templates name ({few}): set memeval_templates"
+        f"{_shown(registry.path)} lacks dimensions that {named} {verb} ({few}): set memeval_templates"
         " (meta.templates in a case file) to templates of its own, as docs/how-to/own-registry.md shows"
     )
-    return replace(shipped, unfit=text)
+    return replace(templates, unfit=text)
 
 
 def _lacking(templates: Templates, registry: Registry) -> list[str]:

@@ -94,7 +94,7 @@ def _age(case: EvalCase, memory: GtMemory) -> timedelta | None:
 
 def _placements(case_set: CaseSet, case: EvalCase, mode: str) -> dict[int, Placement]:
     template = case_set.templates.get(mode) if case_set.templates is not None else None
-    if template is None:
+    if template is None or (case_set.templates is not None and case_set.templates.unfit is not None):
         return {}
     memories = memories_of(case)
     count = len(memories) + len(case.existing_memories)
@@ -107,6 +107,17 @@ def _placements(case_set: CaseSet, case: EvalCase, mode: str) -> dict[int, Place
 def _title(case_set: CaseSet, mode: str, section_id: str) -> str:
     section = case_set.templates.find_section(mode, section_id) if case_set.templates is not None else None
     return section.title if section is not None else section_id
+
+
+def templates_unfit(case_set: CaseSet) -> Iterator[Finding]:
+    """Sections or injections are labelled, and the templates are made for another registry: their stages error."""
+    unfit = case_set.templates.unfit if case_set.templates is not None else None
+    for case in sound_cases(case_set) if unfit is not None else ():
+        labelled = case.expected_l2 is not None and any(case.expected_l2.template_section.values())
+        if labelled or case.expected_inject is not None:
+            message = f"sections and injections cannot be measured: {unfit}"
+            yield finding("templates-unfit", "warning", case_set, case.line, message)
+            return
 
 
 def section_impossible(case_set: CaseSet) -> Iterator[Finding]:
@@ -170,6 +181,7 @@ def injection_impossible(case_set: CaseSet) -> Iterator[Finding]:
 
 
 SECTION_RULES: dict[str, Rule] = {
+    "templates-unfit": templates_unfit,
     "section-impossible": section_impossible,
     "section-unlabelled": section_unlabelled,
     "injection-impossible": injection_impossible,

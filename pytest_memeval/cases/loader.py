@@ -262,7 +262,7 @@ class _Loader:
 
     def load_assets(self, meta: CaseSetMeta) -> None:
         from pytest_memeval.assets.registry import load_registry
-        from pytest_memeval.assets.templates import load_templates
+        from pytest_memeval.assets.templates import beside, load_templates
 
         try:
             if meta.registry is not None or self.registry is None:
@@ -275,8 +275,10 @@ class _Loader:
                 registry = self.registry if self.registry is not None else load_registry(None)
                 self.templates = load_templates(meta.templates, registry)
             elif self.templates is None:
-                # the shipped templates stay usable beside a registry that lacks some of their dimensions
-                self.templates = load_templates(None, load_registry(None))
+                self.templates = load_templates(None, self.registry)
+            elif meta.registry is not None and self.registry is not None:
+                # The ini's were made for the ini's registry.
+                self.templates = beside(self.templates, self.registry)
         except DocumentError as error:
             self.log.file += error.problems
             self.templates = None

@@ -276,6 +276,8 @@ OF_THE_SET = [
     ("another number of cases", "", "meta.total_cases is 99"),
     ("a dimension never used", "dimension-unused", "dimension 'values' is in no labelled memory"),
 ]
+#: Needs another registry than the shipped one; a test below has it.
+ELSEWHERE = "templates-unfit"
 
 
 @pytest.fixture(scope="module")
@@ -292,7 +294,9 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> CaseSet:
 
 def test_at_least_twenty_faults_are_planted() -> None:
     assert len(PLANTED) + len(OF_THE_SET) >= 20
-    assert {rule for _, rule, _ in PLANTED} | {rule for _, rule, _ in OF_THE_SET} == {"", *RULES, "actions-missing"}
+    assert {rule for _, rule, _ in PLANTED} | {rule for _, rule, _ in OF_THE_SET} == (
+        {"", *RULES, "actions-missing"} - {ELSEWHERE}
+    )
 
 
 @pytest.mark.parametrize(("fault", "rule", "entry"), PLANTED, ids=[fault.replace(" ", "-") for fault, _, _ in PLANTED])
@@ -512,3 +516,32 @@ def test_exact_copies_are_always_candidates(texts: list[str]) -> None:
         assert not copies or (copies[0], later) in pairs
     assert all(earlier < later for earlier, later in pairs)
     assert 0 < SAME_CASE < 1
+
+
+@pytest.mark.parametrize(
+    ("truths", "found"),
+    [
+        ({}, 0),
+        ({"expected_l2": {"scene_labels": ["Soup"]}}, 0),
+        ({"expected_l2": {"template_section": {"daily": {"0": "💡 偏好与风格"}}}}, 1),
+        ({"expected_inject": {"mode": "daily", "subsequent_conversation": "hi", "referenced_memory_indices": [0]}}, 1),
+    ],
+)
+def test_templates_of_another_registry_are_told_once_where_something_needs_them(
+    tmp_path: Path, truths: dict[str, Any], found: int
+) -> None:
+    (tmp_path / "own.yaml").write_text("dimensions: [{id: food}, {id: preferences}]\n", encoding="utf-8")
+    label = {"content": "eats soup", "dimensions": ["food"], "memory_type": "persona"}
+    entries = [
+        {"case_id": case_id, "conversation": f"I eat soup {case_id}", "expected_l1": {"memories": [label]}, **truths}
+        for case_id in ("a", "b")
+    ]
+    path = tmp_path / "x.yaml"
+    path.write_text(json.dumps({"meta": {"registry": "own.yaml"}, "cases": entries}, ensure_ascii=False), "utf-8")
+    case_set = load_case_set(path)
+    assert case_set.problems == ()
+    told = [one for one in review(case_set) if one.rule == ELSEWHERE]
+    assert len(told) == found
+    assert all("own.yaml lacks dimensions that the shipped templates name (identity, " in str(one) for one in told)
+    # Where the templates do not fit, nothing is said of what they would show.
+    assert not found or not [one for one in review(case_set) if one.rule.startswith(("section", "injection"))]

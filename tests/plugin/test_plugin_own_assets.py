@@ -124,15 +124,25 @@ UNFIT = (
 
 
 @MODES
+@pytest.mark.parametrize("named", ["ini", "meta"])
 @pytest.mark.parametrize(
     ("options", "outcome"), [((), "errors"), (("--memeval-stages", "l1"), "passed")], ids=["all", "l1"]
 )
 def test_a_registry_without_templates_beside_it(
-    project: Project, mode: tuple[str, ...], options: tuple[str, ...], outcome: str
+    project: Project,
+    mode: tuple[str, ...],
+    options: tuple[str, ...],
+    outcome: str,
+    named: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     own(project, meta=True)
-    project.pytester.makeini("[pytest]\nmemeval_registry = own/registry.yaml\n")
-    project.cases([WORKS | {"expected_l2": {"template_section": {"daily": {"0": "basic_info"}}}}])
+    if named == "ini":
+        project.pytester.makeini("[pytest]\nmemeval_registry = own/registry.yaml\n")
+    labelled = WORKS | {"expected_l2": {"template_section": {"daily": {"0": "basic_info"}}}}
+    meta = {"registry": "../own/registry.yaml"} if named == "meta" else {}
+    project.write("cases/v001.yaml", json.dumps({"meta": meta, "cases": [labelled]}))
     result = project.run(*options, *mode)
     result.assert_outcomes(**{outcome: 1})
     text = result.stdout.str() + result.stderr.str()
@@ -144,6 +154,29 @@ def test_a_registry_without_templates_beside_it(
         assert project.report()["per_case"][0]["stages"]["l1"] == "scored"
     else:
         assert lines == []
+    # Whoever looks at the file alone hears of it too, once and instead of what the wrong templates would do.
+    monkeypatch.chdir(project.path)
+    capsys.readouterr()
+    assert main(["validate", "cases/v001.yaml"]) == 0
+    warned = [line for line in capsys.readouterr().out.splitlines() if "warning: " in line]
+    assert len(warned) == 1
+    assert f"sections and injections cannot be measured: {UNFIT}" in warned[0]
+    assert "templates-unfit" in warned[0]
+
+
+@MODES
+def test_templates_of_the_ini_beside_another_registry_of_a_file(project: Project, mode: tuple[str, ...]) -> None:
+    own(project, meta=False)  # the ini names both
+    project.write("conftest.py", ENGINE.replace("== 9", "== 1"))
+    project.write("own/small.yaml", "dimensions: [{id: play, display_name: Play}]\nmemory_types: [fact]\n")
+    labelled = WORKS | {"expected_l2": {"template_section": {"brief": {"0": "All work"}}}}
+    labelled["expected_l1"] = {"memories": [{"content": "works as a nurse", "dimensions": ["play"]}]}
+    project.write("cases/v001.yaml", json.dumps({"meta": {"registry": "../own/small.yaml"}, "cases": [labelled]}))
+    result = project.run("cases/v001.yaml", *mode)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*[[]template[]] no_templates: own/small.yaml lacks dimensions that own/templates names (work):*"]
+    )
 
 
 @MODES
