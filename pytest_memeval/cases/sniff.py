@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_memeval.documents.text import MAX_BYTES
 
 _SNIFFED = re.compile(
-    rb"(?:^|\n)(?:(?:cases|dataset)[ \t]*:"
-    rb"|kind[ \t]*:[ \t]*[\"']?(?:distill|qa|rag)[\"']?[ \t]*(?:#[^\n]*)?\r?\n)"
+    rb"(?:^|\n)(?:(?P<q>[\"']?)(?:cases|dataset)(?P=q)[ \t]*:"
+    rb"|(?P<k>[\"']?)kind(?P=k)[ \t]*:[ \t]*(?P<v>[\"']?)(?:distill|qa|rag)(?P=v)[ \t]*(?:#[^\n]*)?\r?\n)"
 )
+#: What may stand before a mapping that is written with braces, as JSON is.
+_BEFORE_BRACE = re.compile(rb"(?:\s|#[^\n]*\n|%[^\n]*\n|---(?=[\s{]))*\{")
+#: The parts of such a text: strings, comments, what opens and closes, and what stands between.
+_TOKEN = re.compile(
+    rb'"(?:[^"\\]++|\\.|\\\Z)*+(?:"|\Z)|\'[^\']*+(?:\'|\Z)|(?<=\s)#[^\n]*|[\[\]{},:]|[^\s"\'\[\]{},:]+', re.S
+)
+_KEYS = frozenset({"cases", "dataset"})
+_KINDS = frozenset({"distill", "qa", "rag"})
 _CHUNK = 64 * 1024
 #: Marks of encodings that are read here only to be refused later, by name; the longer ones first.
 _FOREIGN_MARKS: tuple[tuple[bytes, str], ...] = (
@@ -24,6 +33,7 @@ _FOREIGN_MARKS: tuple[tuple[bytes, str], ...] = (
 def looks_like_case_file(path: Path) -> bool:
     """Whether a file has a line starting ``cases:``, ``dataset:`` or ``kind: distill|qa|rag``; any ``.jsonl`` does.
 
+    In a file that is one mapping in braces, as JSON is, these are keys of that mapping, on whatever line.
     A file in UTF-16 or UTF-32 with its byte-order mark is looked into as well: it cannot be read as cases, but has to
     be told of. Reads in pieces until such a line, at most to the size limit. Never raises: what cannot be read is none.
     """
@@ -38,6 +48,9 @@ def looks_like_case_file(path: Path) -> bool:
                 if kept.startswith(mark):
                     text = (kept + stream.read(MAX_BYTES)).decode(encoding, "replace")
                     return _SNIFFED.search(text.encode("utf-8", "replace") + b"\n") is not None
+            if _BEFORE_BRACE.match(kept):
+                pairs = keys_in_braces(kept + stream.read(MAX_BYTES)) or ()
+                return any(key in _KEYS or (key == "kind" and value in _KINDS) for key, value in pairs)
             consumed = len(kept)
             while True:
                 more = stream.read(_CHUNK) if consumed < MAX_BYTES else b""
@@ -52,3 +65,39 @@ def looks_like_case_file(path: Path) -> bool:
                 kept = (tail if len(tail) <= _CHUNK else b"-") + more
     except (OSError, ValueError):
         return False
+
+
+def keys_in_braces(text: bytes) -> Iterator[tuple[str, str]] | None:
+    """The keys of the mapping in braces, as JSON is, that ``text`` begins with, each with its value where that is a
+    scalar (else empty); ``None`` where it begins otherwise. What is nested in it is passed over."""
+    start = _BEFORE_BRACE.match(text)
+    return None if start is None else _pairs(text, start.end())
+
+
+def _pairs(text: bytes, at: int) -> Iterator[tuple[str, str]]:
+    depth, key, value, is_key = 1, b"", b"", True
+    for match in _TOKEN.finditer(text, at):
+        token = match[0]
+        if token.startswith(b"#"):
+            continue
+        if token in (b"{", b"["):
+            if depth == 1 and not is_key:
+                yield _shown(key), ""
+                key = b""
+            depth += 1
+        elif token in (b"}", b"]"):
+            depth -= 1
+        elif depth == 1 and token == b":" and is_key:
+            is_key = False
+        elif depth == 1 and token != b",":
+            key, value = (token, b"") if is_key else (key, token)
+        if depth == 0 or (depth == 1 and token == b","):
+            if not is_key and key:
+                yield _shown(key), _shown(value)
+            key, value, is_key = b"", b"", True
+        if depth == 0:
+            return
+
+
+def _shown(token: bytes) -> str:
+    return token.strip(b"\"'").decode("utf-8", "replace")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from pytest_memeval.cases.sniff import keys_in_braces
 from pytest_memeval.kinds.protocol import Kind
 
 #: Kind → where its :class:`Kind` object is.
@@ -16,7 +17,7 @@ HEAD = 64 * 1024
 #: Sections of a distillation set.
 DISTILL_SECTIONS: tuple[str, ...] = ("l1", "l15", "l2", "inject", "search")
 
-_DECLARED = re.compile(rb"(?:^|\n)kind[ \t]*:[ \t]*[\"']?(\w+)[\"']?[ \t]*(?:#[^\n]*)?\r?(?:\n|$)")
+_DECLARED = re.compile(rb"(?:^|\n)[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)[\"']?[ \t]*(?:#[^\n]*)?\r?(?:\n|$)")
 
 
 def kind_named(name: str) -> Kind:
@@ -33,12 +34,19 @@ def kind_of(path: Path) -> Kind | None:
     try:
         with path.open("rb") as stream:
             head = stream.read(HEAD).removeprefix(b"\xef\xbb\xbf")
-            if path.suffix.lower() not in (".json", ".jsonl"):
+            suffix = path.suffix.lower()
+            pairs = keys_in_braces(head) and keys_in_braces(head + stream.read()) if suffix != ".jsonl" else None
+            if pairs is not None:
+                written = dict(pairs)
+                name = written.get("kind", "")
+                if name or (suffix != ".json" and "dataset" not in written):
+                    return kind_named(name) if name in KINDS else None
+            elif suffix not in (".json", ".jsonl"):
                 found = _DECLARED.search(head) or _DECLARED.search(head + stream.read())
                 if found is not None:
                     name = found[1].decode()
                     return kind_named(name) if name in KINDS else None
-                if re.search(rb"(?:^|\n)dataset[ \t]*:", head) is None:
+                if re.search(rb"(?:^|\n)[\"']?dataset[\"']?[ \t]*:", head) is None:
                     return None
     except (OSError, ValueError):
         return None

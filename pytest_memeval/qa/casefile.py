@@ -13,6 +13,7 @@ from pytest_memeval.cases.conversation import ConversationError, parse_conversat
 from pytest_memeval.cases.fieldtypes import AsNode, Field, ListOf, MapOf, Number, Row, Table, Text
 from pytest_memeval.cases.names import check_case_id
 from pytest_memeval.cases.reporting import ProblemLog, place_of
+from pytest_memeval.cases.sniff import looks_like_case_file
 from pytest_memeval.cases.tables import KINDS, META
 from pytest_memeval.datasets.errata import load_errata, with_errata
 from pytest_memeval.datasets.locomo import load_locomo
@@ -86,11 +87,21 @@ _DIGITS = re.compile(r"(\d+)")
 def load_question_file(path: Path) -> QASet:
     """The questions of a file. Never raises for a bad one: every problem is in the set."""
     try:
-        if path.suffix.lower() == ".json":
+        if path.suffix.lower() == ".json" and not _is_in_braces(path):
             return _of_dataset(path, _read_dataset(path, None), _question_lines(path))
         return _Yaml(read_document(path, strict=False)).load()
     except DocumentError as error:
         return QASet(path, "qa", problems=error.problems)
+
+
+def _is_in_braces(path: Path) -> bool:
+    """Whether a JSON file is one mapping, with cases in it; published data sets are lists."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(1024).removeprefix(b"\xef\xbb\xbf")
+    except OSError:
+        return False
+    return head.lstrip().startswith(b"{") and looks_like_case_file(path)
 
 
 def _read_dataset(path: Path, format_name: str | None, *, captions: bool = True) -> Dataset:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pytest_memeval.results import CaseResult
 
 _COMMENT = re.compile(rb"(?m)(?:^|[ \t])#[^\n]*")
-_DATASET = re.compile(rb"(?:^|\n)dataset[ \t]*:")
-_FORMAT = re.compile(rb"format[ \t]*:[ \t]*[\"']?(\w+)")
+_DATASET = re.compile(rb"(?:^|\n|\{|,)[ \t]*[\"']?dataset[\"']?[ \t]*:")
+_FORMAT = re.compile(rb"format[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
 
 
 class QAKind(Kind):

@@ -29,6 +29,27 @@ from pytest_memeval.cases.loader import load_case_set, looks_like_case_file
         (b"a: 1\n" * 40_000 + b"cases:\n", True),
         (b"-" + b" " * 65_535 + b"cases:\n", False),
         (b"kind: rag".rjust(65_536, b"\n") + b"ged\n", False),
+        # quoted keys, and mappings in braces: JSON is YAML too
+        (b'meta: {}\n"cases":\n  - 1\n', True),
+        (b"'kind': 'qa'\n", True),
+        (b'"testcases": 1\n', False),
+        (b'{"kind": "qa", "cases": []}', True),
+        (b'{"cases": []}', True),
+        (b'\xef\xbb\xbf{\r\n  "meta": {"gates": []},\r\n  "cases": [\r\n', True),
+        (b"# ours\n%YAML 1.2\n--- {kind: rag}\n", True),
+        (b"{meta: {x: 'it''s', y: \"a\\\"}\"}, # a } comment\n 'dataset' : locomo}", True),
+        (b'{"a": "' + b"x" * 200_000 + b'", "cases": []}', True),
+        (b'{"kind": "Deployment", "metadata": {"cases": [], "kind": "qa"}}', False),
+        (b'{"kind": {"qa": 1}, "other": "rag", "distill": 2}', False),
+        (b'{"x": "\\"cases\\": []", "y": ["cases", {"cases": 1}]}', False),
+        (b'{"services": {}}\n--- \n{"cases": []}', False),
+        (b"{", False),
+        (b"{{ template }}\n", False),
+        (b'{"open: [', False),
+        # nothing is looked through over and over
+        (b"{" + b'"a\\' * 300_000, False),
+        (b"{" + b"'\"" * 300_001, False),
+        (b"#\n" * 300_000 + b"{", False),
     ],
 )
 def test_f14_only_case_files_are_taken(tmp_path: Path, content: bytes, expected: bool) -> None:

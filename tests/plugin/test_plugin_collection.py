@@ -37,6 +37,41 @@ def test_f14_foreign_yaml_is_never_opened(project: Project, mode: tuple[str, ...
     assert result.ret == 0
 
 
+DISTILL = {"cases": [case("a", "identity: lives in Leeds")]}
+QUESTIONS = {
+    "kind": "qa",
+    "cases": [
+        {
+            "case_id": "a",
+            "conversation": "[msg#1] user: I live in Leeds",
+            "questions": [{"id": "q", "question": "Where do I live?", "answer": "Leeds"}],
+        }
+    ],
+}
+SAMPLES = {
+    "kind": "rag",
+    "cases": [{"case_id": "a", "query": "Where?", "context": ["Leeds."], "response": "Leeds", "ground_truth": "Leeds"}],
+}
+
+
+@MODES
+@pytest.mark.parametrize("content", [DISTILL, QUESTIONS, SAMPLES], ids=["distill", "qa", "rag"])
+@pytest.mark.parametrize("indent", [None, 2], ids=["one-line", "indented"])
+@pytest.mark.parametrize("turned", [False, True], ids=["kind-first", "kind-last"])
+def test_a_file_written_as_json_is_taken_by_its_keys(
+    project: Project, mode: tuple[str, ...], content: dict[str, object], indent: int | None, turned: bool
+) -> None:
+    import json
+
+    written = dict(reversed(content.items())) if turned else content
+    project.write("cases/x.yaml", json.dumps(written, indent=indent))
+    project.write("cases/foreign.yaml", json.dumps({"services": {"cases": 1, "kind": "qa"}}, indent=indent))
+    result = project.run(*mode)
+    result.assert_outcomes(passed=1)
+    project.write("named.json", json.dumps(written, indent=indent))
+    assert project.run("named.json", *mode).parseoutcomes() == {"passed": 1}
+
+
 def test_named_files_of_every_kind(project: Project) -> None:
     project.cases(good_cases(1), name="elsewhere/set.yaml")
     project.write("elsewhere/set.json", '{"cases": [' + _json(case("j", "identity: from json")) + "]}")
