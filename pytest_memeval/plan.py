@@ -181,6 +181,8 @@ class Plan:
     free: bool = False
     #: Stage → the model that it asks, where that is another than ``model``.
     others: dict[str, str | None] = field(default_factory=dict)
+    #: Names of chat models that do not say which model they ask.
+    unnamed: set[str] = field(default_factory=set)
     _known: set[str] = field(default_factory=set)
     _open: dict[str, PlanningChatModel] = field(default_factory=dict)
 
@@ -217,6 +219,8 @@ class Plan:
             self.others[stage] = None
         elif model.model not in (None, self.model):
             self.others[stage] = model.model
+        elif self.model is None:
+            self.unnamed.add(model.name)
 
     def take_case(self, errors: Sequence[CaseError] = ()) -> None:
         """Count a case whose calls have been taken in one by one."""
@@ -240,9 +244,11 @@ class Plan:
         self.cases += 1
         for stage, forecast in model.stages.items():
             self._stage(stage).add(forecast)
+            self._told(stage, model)
         for stage, forecast in self._behind(run, model.stages):
             for _ in getattr(run, "trials", (run,)):
                 self._stage(stage).add(forecast)
+            self._told(stage, model)
         self._cannot_tell(run.errors)
 
     def _behind(self, run: CaseRun, seen: dict[str, StageForecast]) -> Iterator[tuple[str, StageForecast]]:
@@ -349,8 +355,10 @@ class Plan:
         if not asked and (self.free or None in self.others.values()):
             return text("plan.free", lang)
         if cost is None:
-            unknown = [str(model or "?") for model in asked if self.prices.find(model) is None]
-            return text("plan.unknown_price", lang, model=", ".join(unknown))
+            unknown = [model for model in asked if model is not None and self.prices.find(model) is None]
+            if unknown:
+                return text("plan.unknown_price", lang, model=", ".join(unknown))
+            return text("plan.unknown_model", lang, name=", ".join(sorted(self.unnamed)))
         named = ", ".join(str(model) for model in asked if model) or self.model or "-"
         return text("plan.cost", lang, cost=_dollars(cost), model=named)
 

@@ -194,8 +194,12 @@ class _Summary:
         report = self._report
         near = report["l1"].get("near_misses")
         if near:
-            threshold = report["matcher"].get("threshold", 0.5)
-            yield self._("near_misses", count=near, threshold=threshold), PLAIN
+            matcher = report["matcher"]
+            if matcher.get("kind") == "own":
+                # It has no threshold that an option could change.
+                yield self._("near_misses_own", count=near, matcher=matcher.get("name", "-")), PLAIN
+            else:
+                yield self._("near_misses", count=near, threshold=matcher.get("threshold", 0.5)), PLAIN
         dropped = report["l1"].get("dropped_labels")
         if dropped:
             yield self._("dropped_labels", count=dropped, labels=_dropped_labels(report["per_case"])), YELLOW

@@ -201,6 +201,41 @@ def test_a_plan_asks_nobody(models: Project) -> None:
     assert asked(models) == 0
 
 
+def as_fixture(models: Project, name: str) -> tuple[str, ...]:
+    models.write(
+        "conftest.py",
+        f"import models\nimport pytest\n\n\n@pytest.fixture(scope='session')\ndef memeval_llm():\n"
+        f"    return models.{name}()\n",
+    )
+    return ()
+
+
+def as_option(models: Project, name: str) -> tuple[str, ...]:
+    return ("--memeval-llm", f"models:{name}")
+
+
+@pytest.mark.parametrize("given", [as_fixture, as_option])
+def test_a_plan_knows_the_price_of_the_model_that_answers_or_says_which_one_tells_none(
+    models: Project, given: Any
+) -> None:
+    def cost(name: str, *more: str) -> str:
+        result = models.run(*given(models, name), "--memeval-plan", *more)
+        (line,) = [line for line in result.outlines if line.startswith("estimated cost")]
+        return str(line)
+
+    assert cost("Plain") == (
+        "estimated cost: unknown, chat model plain-model does not say which model it asks; give it an attribute `model`"
+    )
+    assert cost("Async") == (
+        "estimated cost: unknown, the price of model tiny is not known; add it with --memeval-prices"
+    )
+    models.write("prices.yaml", "models: {tiny: {input: 1000000, output: 0}}\n")
+    line = cost("Async", "--memeval-prices", "prices.yaml")
+    assert line.endswith("(model tiny)")
+    assert float(line.partition("$")[2].partition(" ")[0]) > 1000
+    assert asked(models) == 0
+
+
 # -- what cannot be used -------------------------------------------------------------------------------------------
 
 

@@ -84,6 +84,16 @@ def test_near_misses_name_the_option():
     assert "memeval-matcher" not in text(records=[full_case(1)])
 
 
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_near_misses_of_a_matcher_of_the_projects_name_no_option_that_it_does_not_heed(lang: str) -> None:
+    own = {"kind": "own", "name": "matchers:match"}
+    shown = text(lang, records=[case("a", {"l1": ratio_record()}), full_case(0)], matcher=own)
+    (line,) = [line for line in shown.splitlines() if "matchers:match" in line]
+    assert "1" in line
+    assert "memeval show --case" in line
+    assert "threshold" not in line
+
+
 def test_quiet_keeps_the_first_note_the_failed_gates_and_the_verdict():
     shown = text(verbosity=-1, **recall(0.1)).splitlines()
     assert shown[0].startswith("Chat model `embedded`")

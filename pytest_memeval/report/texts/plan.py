@@ -21,6 +21,10 @@ PLAN_TEXTS: Mapping[str, tuple[str, str]] = {
         "estimated cost: unknown, the price of model {model} is not known; add it with --memeval-prices",
         "预计费用：未知，没有模型 {model} 的价格；可用 --memeval-prices 添加",
     ),
+    "unknown_model": (
+        "estimated cost: unknown, chat model {name} does not say which model it asks; give it an attribute `model`",
+        "预计费用：未知，聊天模型 {name} 没有说明它请求哪个模型；请给它加上 `model` 属性",
+    ),
     "embeddings": (
         "embeddings: {cached} texts in the cache, {asked} to be asked for, about {tokens} tokens; {cost}",
         "嵌入：缓存中已有 {cached} 条文本，待请求 {asked} 条，约 {tokens} 个 token；{cost}",

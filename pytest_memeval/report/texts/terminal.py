@@ -45,6 +45,10 @@ TERMINAL_TEXTS: Mapping[str, tuple[str, str]] = {
         "{count} pair(s) came close to matching: see --memeval-matcher or ini memeval_match_threshold ({threshold}).",
         "有 {count} 对记忆接近匹配但未达阈值：可调整 --memeval-matcher 或 ini memeval_match_threshold（{threshold}）。",
     ),
+    "near_misses_own": (
+        "{count} pair(s) that the matcher {matcher} left unmatched have similar texts: memeval show --case shows them.",
+        "有 {count} 对记忆文本相近，但匹配器 {matcher} 未将其匹配：可用 memeval show --case 查看。",
+    ),
     "dropped_labels": (
         "{count} predicted label(s) are unknown to the registry and were dropped: {labels}.",
         "有 {count} 个预测标签不在注册表中，已丢弃：{labels}。",
