@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.documents.bounds import seconds_problem
+
 if TYPE_CHECKING:
     from pytest_memeval.conformance_finding import Finding
     from pytest_memeval.harness import Harness
@@ -40,6 +42,10 @@ def add_doctor_command(commands: Any) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
+    if (why := seconds_problem(arguments.timeout)) is not None:
+        from pytest_memeval.options import SettingsError
+
+        raise SettingsError(f"--timeout: {why}")
     parts = arguments.matcher or arguments.judge or arguments.evaluator or ":" in (arguments.llm or "")
     if arguments.engine is None and not parts:
         from pytest_memeval.doctor import environment

@@ -123,14 +123,17 @@ def _tune(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from pytest_memeval.corpus import corpus_of
+    from pytest_memeval.documents.bounds import seconds_problem
     from pytest_memeval.tuning.conclusion import NO_QUERIES
     from pytest_memeval.tuning.document import FILES
     from pytest_memeval.tuning.grid import GridSearch
     from pytest_memeval.tuning.queries import Document, TuningError, queries_of
     from pytest_memeval.tuning.space import parse_space
 
-    if not 0 < arguments.timeout < float("inf") or arguments.threads < 1:
-        raise TuningError("--timeout is a number above 0 and --threads at least 1")
+    if (why := seconds_problem(arguments.timeout)) is not None:
+        raise TuningError(f"--timeout: {why}")
+    if arguments.threads < 1:
+        raise TuningError(f"--threads: {arguments.threads} is less than 1")
     for option in ("rpm", "tpm"):
         limit = getattr(arguments, option)
         if limit is not None and not 1 <= limit < float("inf"):

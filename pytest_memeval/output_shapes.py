@@ -15,6 +15,7 @@ from math import isfinite
 from numbers import Real
 from typing import Any, TypeVar, cast
 
+from pytest_memeval.documents.bounds import calendar_problem
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.values import Block, Decision, Hit, Memory, Scene, Section
 
@@ -217,6 +218,8 @@ def _time(value: object) -> datetime | None:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
         raise ValueError(f"created_at must be an ISO time, got {value!r:.60}") from None
+    if (why := calendar_problem(moment)) is not None:
+        raise ValueError(f"created_at is {why}; got {value!s:.60}")
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 

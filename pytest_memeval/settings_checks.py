@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from pytest_memeval.documents.bounds import seconds_problem
 from pytest_memeval.extensions import engine_problem
 from pytest_memeval.options import SettingsError
 from pytest_memeval.owned_files import refusal
@@ -55,16 +56,16 @@ def _check_numbers(settings: Settings) -> None:
     for name in ("trials", "max_tokens", "max_attempts", "rpm", "tpm", "concurrency"):
         if values[name] is not None and not values[name] >= 1:
             _refuse(settings, name, f"{values[name]} is less than 1")
-    for name in ("request_timeout", "max_cost", "progress"):
-        if values[name] is not None and not 0 < values[name] < float("inf"):
-            _refuse(settings, name, f"{values[name]} is not a number above 0")
+    for name in ("request_timeout", "timeout", "progress"):
+        if values[name] is not None and (why := seconds_problem(values[name])) is not None:
+            _refuse(settings, name, why)
+    if values["max_cost"] is not None and not 0 < values["max_cost"] < float("inf"):
+        _refuse(settings, "max_cost", f"{values['max_cost']} is not a number above 0")
     _ = settings.part  # read for its check
     if values["stop_most_wrong"] < 0:
         _refuse(settings, "stop_most_wrong", f"{values['stop_most_wrong']} is less than 0")
     if values["stop_when_decided"]:
         _check_stopping(settings)
-    if values["timeout"] is not None and not 0 < values["timeout"] < float("inf"):
-        _refuse(settings, "timeout", f"{values['timeout']} is not a number of seconds above 0")
     for name in ("match_threshold", "max_error_rate"):
         if not 0 <= values[name] <= 1:
             _refuse(settings, name, f"{values[name]} is not between 0 and 1")

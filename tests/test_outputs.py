@@ -120,6 +120,11 @@ def test_sets_have_one_order_and_numbers_serve_as_ids() -> None:
         (memories_of, [{"content": "x", "dimensions": [None]}], "dimensions must be text, got None"),
         (memories_of, [{"content": "x", "priority": "high"}], "priority must be a number, got str 'high'"),
         (memories_of, [{"content": "x", "priority": True}], "priority must be a number, got bool True"),
+        (
+            memories_of,
+            [{"content": "x", "created_at": "9999-12-31T23:59:59-10:00"}],
+            "created_at is too near the calendar's end",
+        ),
         (memories_of, [{"content": "x", "created_at": "soon"}], "created_at must be an ISO time, got 'soon'"),
         (memories_of, [{"content": "x", "extra": [1]}], "extra must be a mapping, got list"),
         (decisions_of, [{"action": "store"}], "decision 0: 'memory_index' is missing"),

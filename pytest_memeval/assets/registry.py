@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_memeval.assets.nodes import Fields, parse_asset, raise_problems
+from pytest_memeval.documents.bounds import MAX_DAYS
 
 SHIPPED_REGISTRY = Path(__file__).parent.parent / "data" / "registry.yaml"
 #: Similarity (rapidfuzz ratio, 0–1) from which an unknown label counts as a misspelt known one.
@@ -208,8 +209,9 @@ def _dimension(entry: Fields, velocities: tuple[str, ...]) -> Dimension:
             f"dimension id {identifier!r} must not contain '|', ',', '=' or control characters", entry.values["id"]
         )
     ttl = entry.number("ttl_days")
-    if ttl is not None and ttl <= 0:
-        entry.note(f"{entry.what}: 'ttl_days' must be above 0 or null, not {ttl:g}", entry.values["ttl_days"])
+    if ttl is not None and not 0 < ttl <= MAX_DAYS:
+        wanted = "above 0 or null" if ttl <= 0 else f"at most {MAX_DAYS}"
+        entry.note(f"{entry.what}: 'ttl_days' must be {wanted}, not {ttl:g}", entry.values["ttl_days"])
     return Dimension(
         id=identifier,
         display_name=entry.text("display_name", identifier),

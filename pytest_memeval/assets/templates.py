@@ -14,7 +14,8 @@ from typing import Literal, cast
 
 from pytest_memeval.assets.nodes import Fields, content_hash, parse_asset, raise_problems
 from pytest_memeval.assets.registry import Registry, load_registry
-from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
+from pytest_memeval.documents.bounds import MAX_DAYS
+from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean, shown
 
 SHIPPED_TEMPLATES = Path(__file__).parent.parent / "data" / "templates"
 #: Order of the modes that have these names; others follow by name.
@@ -237,7 +238,11 @@ def _time_window(query: Fields) -> timedelta | None:
         return None
     match = TIME_WINDOW.fullmatch(text)
     if match is None or not float(match[1]):
-        message = f"{query.what}: 'time_window' is {text!r}, not a number above 0 with h, d or w, such as 30d"
+        message = f"{query.what}: 'time_window' is {shown(text)}, not a number above 0 with h, d or w, such as 30d"
+        query.note(message, query.values["time_window"])
+        return None
+    if float(match[1]) * (timedelta(**{_UNITS[match[2]]: 1}) / timedelta(days=1)) > MAX_DAYS:
+        message = f"{query.what}: 'time_window' is {shown(text)}, more than {MAX_DAYS} days"
         query.note(message, query.values["time_window"])
         return None
     return timedelta(**{_UNITS[match[2]]: float(match[1])})

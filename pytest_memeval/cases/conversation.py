@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
 
-from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.documents.bounds import calendar_problem
+from pytest_memeval.documents.problems import did_you_mean, shown
 from pytest_memeval.values import Message
 
 _HEADER = re.compile(r"^\[msg#([^\]\n]*)\](.*)$", re.MULTILINE)
@@ -73,7 +74,9 @@ def parse_time(text: str, tz: tzinfo) -> datetime:
     try:
         time = datetime.fromisoformat(text.strip().replace(" Z", "Z"))
     except ValueError:
-        raise ValueError(f"{text!r} is not an ISO time such as 2026-01-01T10:00:00Z") from None
+        raise ValueError(f"{shown(text)} is not an ISO time such as 2026-01-01T10:00:00Z") from None
+    if (why := calendar_problem(time)) is not None:
+        raise ValueError(f"{shown(text)} is {why}")
     return time if time.tzinfo is not None else time.replace(tzinfo=tz)
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pytest_memeval.documents.problems import did_you_mean
-from pytest_memeval.documents.scalars import is_null, number_value
+from pytest_memeval.documents.problems import did_you_mean, shown
+from pytest_memeval.documents.scalars import is_null, is_too_large, number_value
 from pytest_memeval.documents.tree import MAPPING, PLAIN, SEQUENCE, Node, Tape
 
 Schema = dict[str, Any]
@@ -54,7 +54,7 @@ class Text:
             return None
         text = tape.texts[at]
         if self.choices and text not in self.choices:
-            reporter.value(at, f"unknown {self.what} {text!r}{did_you_mean(text, self.choices)}")
+            reporter.value(at, f"unknown {self.what} {shown(text)}{did_you_mean(text, self.choices)}")
             return None
         return text
 
@@ -69,18 +69,24 @@ class Number:
 
     minimum: float | None = None
     exclusive: bool = False
+    maximum: float | None = None
 
     def read(self, tape: Tape, at: int, reporter: Reporter) -> float | None:
         if tape.kinds[at] >= MAPPING:
             _wrong_structure(at, "a number", reporter)
             return None
-        number = number_value(tape.texts[at].strip())
+        text = tape.texts[at].strip()
+        number = number_value(text)
         if number is None:
-            reporter.value(at, f"{tape.texts[at]!r} is not a number")
+            why = "is too large a number" if is_too_large(text) else "is not a number"
+            reporter.value(at, f"{shown(tape.texts[at])} {why}")
             return None
         if self.minimum is not None and (number < self.minimum or (self.exclusive and number == self.minimum)):
             than = "more than" if self.exclusive else "at least"
-            reporter.value(at, f"{tape.texts[at]!r} must be {than} {self.minimum:g}")
+            reporter.value(at, f"{shown(tape.texts[at])} must be {than} {self.minimum:g}")
+            return None
+        if self.maximum is not None and number > self.maximum:
+            reporter.value(at, f"{shown(tape.texts[at])} must be at most {self.maximum:.0f}")
             return None
         return number
 
@@ -88,6 +94,8 @@ class Number:
         schema: Schema = {"type": ["number", "string"], "pattern": _NUMBER_TEXT}
         if self.minimum is not None:
             schema["exclusiveMinimum" if self.exclusive else "minimum"] = self.minimum
+        if self.maximum is not None:
+            schema["maximum"] = self.maximum
         return schema
 
 
@@ -99,9 +107,11 @@ class Integer:
         if tape.kinds[at] >= MAPPING:
             _wrong_structure(at, "a whole number", reporter)
             return None
-        number = number_value(tape.texts[at].strip())
+        text = tape.texts[at].strip()
+        number = number_value(text)
         if not isinstance(number, int) or number < 0:
-            reporter.value(at, f"{tape.texts[at]!r} is not a whole number from 0")
+            why = "is too large a number" if is_too_large(text) else "is not a whole number from 0"
+            reporter.value(at, f"{shown(tape.texts[at])} {why}")
             return None
         return number
 

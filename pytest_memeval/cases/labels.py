@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_memeval.cases.fieldtypes import Row
 from pytest_memeval.cases.reporting import ProblemLog
-from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.documents.problems import did_you_mean, shown
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
@@ -32,7 +32,7 @@ class LabelReader:
             dimension = self._resolved[label]
             if dimension is None:
                 known = self.registry.ids if self.registry else ()
-                self.log.value(at, f"unknown dimension {label!r}{did_you_mean(label, known)}")
+                self.log.value(at, f"unknown dimension {shown(label)}{did_you_mean(label, known)}")
             elif dimension not in found:
                 found.append(dimension)
         if not labels:
@@ -57,10 +57,10 @@ class LabelReader:
         kind, velocity, priority = get("memory_type"), get("time_velocity"), get("priority")
         if kind is not None and kind not in registry.memory_types:
             guess = did_you_mean(kind, registry.memory_types)
-            self.log.value(row.places["memory_type"], f"unknown memory_type {kind!r}{guess}")
+            self.log.value(row.places["memory_type"], f"unknown memory_type {shown(kind)}{guess}")
         if velocity is not None and velocity not in registry.time_velocities:
             guess = did_you_mean(velocity, registry.time_velocities)
-            self.log.value(row.places["time_velocity"], f"unknown time_velocity {velocity!r}{guess}")
+            self.log.value(row.places["time_velocity"], f"unknown time_velocity {shown(velocity)}{guess}")
         if priority is not None and not registry.priority_min <= priority <= registry.priority_max:
             self.log.value(
                 row.places["priority"],

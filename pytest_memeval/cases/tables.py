@@ -15,6 +15,7 @@ from pytest_memeval.cases.fieldtypes import (
     Table,
     Text,
 )
+from pytest_memeval.documents.bounds import MAX_SECONDS
 from pytest_memeval.values import ACTIONS
 
 KINDS: tuple[str, ...] = ("distill", "qa", "rag")
@@ -149,7 +150,7 @@ CASE = Table(
         "source": Field(Text(SOURCES, "source"), "where the case comes from"),
         "difficulty": Field(Text(DIFFICULTIES, "difficulty"), "how hard the case is"),
         "tags": Field(_TEXTS, "markers for -m"),
-        "timeout": Field(Number(minimum=0, exclusive=True), "seconds for the whole case"),
+        "timeout": Field(Number(minimum=0, exclusive=True, maximum=MAX_SECONDS), "seconds for the whole case"),
         "now": Field(Text(), "the case's clock, ISO time"),
         "conversation": Field(_CONVERSATION, "text with [msg#N] headers, or a list of messages"),
         "existing_memories": Field(ListOf(EXISTING_MEMORY), "what the store already holds"),

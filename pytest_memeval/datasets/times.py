@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from pytest_memeval.documents.bounds import calendar_problem
+
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
@@ -36,6 +38,8 @@ def parse_time(text: str) -> datetime:
         except ValueError:
             pass
         else:
+            if (why := calendar_problem(time)) is not None:
+                raise ValueError(f"not a time: {text!r} ({why})")
             return time if time.tzinfo else time.replace(tzinfo=UTC)
     raise ValueError(
         f"not a time: {text!r} (known forms: 2023/05/20 (Sat) 02:21, 1:56 pm on 8 May, 2023, and ISO 8601)"
@@ -52,6 +56,9 @@ def _hour(text: str, hour: str | None, half: str | None) -> int:
 
 def _made(text: str, year: int, month: int, day: int, hour: int, minute: int, second: int) -> datetime:
     try:
-        return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+        time = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError as error:
         raise ValueError(f"not a time: {text!r} ({error})") from None
+    if (why := calendar_problem(time)) is not None:
+        raise ValueError(f"not a time: {text!r} ({why})")
+    return time

@@ -53,6 +53,11 @@ def json_fault(error: JSONDecodeError) -> str:
     return error.msg.removesuffix(" at")
 
 
+def shown(text: str, limit: int = 60) -> str:
+    """Text in quotes for a message: the beginning of one that is long."""
+    return repr(text if len(text) <= limit else f"{text[:limit]}…")
+
+
 def nearest(value: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The choice most like ``value`` (normalised indel similarity, case folded), or ``None`` below ``cutoff``."""
     # Imported where used: a start of pytest that meets no problem pays nothing for it.

@@ -32,18 +32,25 @@ def core_value(text: str) -> Any:
 
 
 def number_value(text: str) -> int | float | None:
-    """``text`` as a finite number (``85``, ``-1``, ``1e-1``, ``0x1F``), or ``None``."""
+    """``text`` as a finite number (``85``, ``-1``, ``1e-1``, ``0x1F``) that a ``float`` can hold, or ``None``."""
+    number: int | float
     try:
         if _INTEGER.fullmatch(text):
-            return int(text)
-        if _OCTAL_OR_HEX.fullmatch(text):
-            return int(text, 0)
-        if _FLOAT.fullmatch(text):
+            number = int(text)
+        elif _OCTAL_OR_HEX.fullmatch(text):
+            number = int(text, 0)
+        elif _FLOAT.fullmatch(text):
             number = float(text)
-            return number if math.isfinite(number) else None
-    except ValueError:  # more digits than Python converts
+        else:
+            return None
+        return number if math.isfinite(number) else None
+    except (ValueError, OverflowError):  # more digits than Python converts, or than a float holds
         return None
-    return None
+
+
+def is_too_large(text: str) -> bool:
+    """Whether ``text`` is written as a number, but is none that a ``float`` can hold."""
+    return number_value(text) is None and bool(_FLOAT.fullmatch(text) or _OCTAL_OR_HEX.fullmatch(text))
 
 
 def typed_text(text: str) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
+from pytest_memeval.documents.bounds import seconds_problem
 from pytest_memeval.llm.redaction import is_secret_name, redact
 
 Role = Literal["model", "judge"]
@@ -54,6 +55,8 @@ class ModelSettings:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be above 0, not {value!r}")
+            if value is not None and name.endswith("_timeout") and (why := seconds_problem(value)) is not None:
+                raise ValueError(f"{name}: {why}")
 
     # The key is read when it is needed: settings can be printed, pickled and compared without carrying a secret.
     @property

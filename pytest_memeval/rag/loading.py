@@ -16,6 +16,7 @@ from pytest_memeval.cases.fieldtypes import Field, Integer, ListOf, Table, Text
 from pytest_memeval.cases.names import check_case_id, check_tag
 from pytest_memeval.cases.reporting import ProblemLog, place_of
 from pytest_memeval.cases.tables import DIFFICULTIES, SOURCES
+from pytest_memeval.documents.bounds import MAX_SECONDS
 from pytest_memeval.documents.canonical import content_hash
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
 from pytest_memeval.documents.reader import paused_gc, read_document, syntax_of
@@ -231,8 +232,9 @@ class _Loader:
         if node is None:
             return None
         number = number_value(node.text.strip()) if node.is_scalar else None
-        if number is None or number <= 0:
-            values.append(self._problem(node, f"timeout must be a number of seconds above 0, not {node.describe()}"))
+        if number is None or not 0 < number <= MAX_SECONDS:
+            wanted = f"a number of seconds above 0 and at most {MAX_SECONDS}"
+            values.append(self._problem(node, f"timeout must be {wanted}, not {node.describe()}"))
             return None
         return float(number)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_memeval.cases.tables import DIFFICULTIES, SOURCES
+from pytest_memeval.documents.bounds import MAX_SECONDS
 from pytest_memeval.rag.loading import META
 from pytest_memeval.rag.rows import COLUMNS, PASSAGE_KEYS
 
@@ -35,7 +36,12 @@ _CASE_KEYS: Mapping[str, Schema] = {
     "source": {"enum": [*SOURCES, None], "description": "where the sample comes from"},
     "difficulty": {"enum": [*DIFFICULTIES, None], "description": "how hard the sample is"},
     "tags": {"type": ["array", "null"], "items": {"type": "string"}, "description": "markers for -m"},
-    "timeout": {"type": ["number", "string", "null"], "exclusiveMinimum": 0, "description": "seconds for the sample"},
+    "timeout": {
+        "type": ["number", "string", "null"],
+        "exclusiveMinimum": 0,
+        "maximum": MAX_SECONDS,
+        "description": "seconds for the sample",
+    },
     "expect": {
         "type": ["object", "null"],
         "propertyNames": {"pattern": r"^(rag|metrics)\."},

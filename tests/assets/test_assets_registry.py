@@ -151,6 +151,10 @@ def test_f34_byte_order_mark_and_crlf_change_nothing(tmp_path: Path) -> None:
             ["2: dimension 'a': 'time_velocity' is 'statc'; did you mean 'static'?"],
         ),
         ("dimensions:\n  - {id: a, ttl_days: soon}\n", ["2: dimension 'a': 'ttl_days' must be a number, not 'soon'"]),
+        (
+            "dimensions:\n  - {id: a, ttl_days: 1e12}\n",
+            ["2: dimension 'a': 'ttl_days' must be at most 1000000, not 1e+12"],
+        ),
         ("dimensions:\n  - {id: a, ttl_days: -1}\n", ["2: dimension 'a': 'ttl_days' must be above 0 or null, not -1"]),
         ("dimensions:\n  - {id: a, cues: word}\n", ["2: dimension 'a': 'cues' must be a list, not 'word'"]),
         ("dimensions:\n  - just text\n", ["2: dimension must be a mapping, not 'just text'"]),

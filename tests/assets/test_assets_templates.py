@@ -104,6 +104,10 @@ def test_folder_orders_modes(tmp_path: Path) -> None:
             ["5: query of section 's': 'time_window' is 'a month', not a number above 0 with h, d or w, such as 30d"],
         ),
         (
+            "sections:\n  - {id: s, query: {dimensions: [skills], time_window: 99999999999d}}\n",
+            ["2: query of section 's': 'time_window' is '99999999999d', more than 1000000 days"],
+        ),
+        (
             "sections:\n  - {id: s, query: {dimensions: [skills], limt: 3}}\n",
             ["2: query of section 's': unknown key 'limt'; did you mean 'limit'?"],
         ),

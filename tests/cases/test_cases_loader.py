@@ -386,6 +386,11 @@ cases:
         ("source: reel", "unknown source 'reel'; did you mean 'real'?"),
         ("timeout: 0", "'0' must be more than 0"),
         ("timeout: soon", "'soon' is not a number"),
+        ("timeout: 1e300", "'1e300' must be at most 1000000"),
+        ("timeout: 1000001", "'1000001' must be at most 1000000"),
+        ("timeout: 1e999", "'1e999' is too large a number"),
+        ("now: 9999-12-31T23:59:59-10:00", "years go from 0002 to 9998"),
+        ("now: 0001-01-01T00:00:00+10:00", "years go from 0002 to 9998"),
         ("now: tomorrow", "now: 'tomorrow' is not an ISO time"),
         ("annotations: {b: {memories: [{content: x, dimensions: [identty]}]}}", "did you mean 'identity'?"),
         ("annotations: {b: {memories: [{content: x}]}}", "needs at least one dimension"),
@@ -439,6 +444,56 @@ def test_case_errors(tmp_path: Path, line: str, said: str) -> None:
     (problem,) = case_problems(tmp_path, f"{CASE}    {line}\n")
     assert problem.startswith("6: ")
     assert said in problem
+
+
+#: Written as numbers, and too long for a float, for a conversion to a whole number, or for a message.
+HUGE = {
+    "400 digits": "1" + "0" * 400,
+    "5000 digits": "9" * 5000,
+    "negative": "-1" + "0" * 400,
+    "hexadecimal": "0x" + "f" * 400,
+    "exponent": "1e400",
+    "fraction": "1" + "0" * 400 + ".5",
+}
+
+
+@pytest.mark.parametrize("name", ["v001.yaml", "v001.jsonl"])
+@pytest.mark.parametrize("number", HUGE.values(), ids=HUGE)
+def test_a_number_that_is_too_large_is_an_error_of_its_case(tmp_path: Path, number: str, name: str) -> None:
+    memory = {"content": "x", "dimensions": ["identity"]}
+    cases: list[dict[str, Any]] = [
+        {"case_id": "priority", "expected_l1": {"memories": [memory | {"priority": "HUGE"}]}},
+        {"case_id": "existing", "existing_memories": [{"memory_id": "m", "content": "x", "priority": "HUGE"}]},
+        {"case_id": "timeout", "timeout": "HUGE"},
+        {"case_id": "grade", "expected_search_results": [{"query": "q", "relevant": [0], "grades": ["HUGE"]}]},
+        {"case_id": "index", "expected_l15": {"actions": [{"new_memory_index": "HUGE", "action": "store"}]}},
+    ]
+    base = {"conversation": "hi", "expected_l1": {"memories": [memory]}}
+    lines = [json.dumps(base | case).replace('"HUGE"', number) for case in cases]
+    quote = "0x" in number and name.endswith(".jsonl")  # no number of JSON
+    text = "\n".join(line.replace(number, f'"{number}"') if quote else line for line in lines)
+    if name.endswith(".yaml"):
+        text = "cases:\n" + "".join(f"  - {line}\n" for line in lines)
+    case_set = load(tmp_path, text, name)
+    assert case_set.problems == ()
+    for case in case_set.cases:
+        said = f"'{number[:60]}{'…' * (len(number) > 60)}' is too large a number"
+        assert said in [problem.message for problem in case.problems], case.case_id
+        assert all(len(problem.message) < 200 for problem in case.problems)
+
+
+TIMES = ["9999-12-31T23:59:59-10:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+10:00"]
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_time_at_the_calendars_end_is_an_error_of_its_case(tmp_path: Path, time: str) -> None:
+    for conversation in (
+        f'[{{role: user, content: x, time: "{time}"}}]',
+        f'"[msg#1] {time} user: x"',
+    ):
+        text = CASE.replace("conversation: hi", f"conversation: {conversation}")
+        (problem,) = case_problems(tmp_path, text)
+        assert "too near the calendar's end: years go from 0002 to 9998" in problem
 
 
 def test_several_case_errors_leave_the_other_cases_whole(tmp_path: Path) -> None:

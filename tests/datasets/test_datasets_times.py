@@ -35,6 +35,9 @@ def test_known_forms(text: str, time: datetime) -> None:
         "8 Mayvember 2023",
         "last week",
         "31 June 2023",
+        "9999/12/31 10:00",
+        "1 January 0001",
+        "9999-12-31T23:59:59-10:00",
     ],
 )
 def test_anything_else_is_an_error(text: str) -> None:

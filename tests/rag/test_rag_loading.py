@@ -154,6 +154,7 @@ def test_file_errors_name_place_and_value(tmp_path: Path, text: str, said: str) 
         ("{query: ' '}", "the query is blank"),
         ("{query: q, difficulty: hrad}", "unknown difficulty 'hrad'; did you mean 'hard'?"),
         ("{query: q, timeout: soon}", "timeout must be a number of seconds above 0"),
+        ("{query: q, timeout: 1e300}", "timeout must be a number of seconds above 0 and at most 1000000"),
         ("{query: q, ground_truths: [a, b]}", "2 ground truths are given"),
         ("{query: q, contexts: [a, null]}", "a passage of 'contexts' is null"),
     ],
