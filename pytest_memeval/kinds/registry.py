@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_memeval.cases.sniff import keys_in_braces
+from pytest_memeval.documents.braces import keys_in_braces
 from pytest_memeval.kinds.protocol import Kind
 
 #: Kind → where its :class:`Kind` object is.
