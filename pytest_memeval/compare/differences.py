@@ -273,6 +273,9 @@ def _signal(metric: MetricDifference) -> Signal:
         return metric.signal
     if not metric.differing:
         return "same"
+    # No case is better or worse by itself: the ratio moved because some cases weigh more or less in it than before.
+    if not metric.wins and not metric.losses:
+        return "unclear"
     if metric.holm < ALPHA:
         return "clear"
     return "likely" if metric.p_value < ALPHA else "unclear"

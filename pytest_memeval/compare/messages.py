@@ -136,6 +136,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "signal.clear": ("clear", "明确"),
     "signal.likely": ("likely", "可能"),
     "signal.unclear": ("within noise", "在噪声内"),
+    "signal.units": ("only units differ", "仅单位数不同"),
     "signal.too_few": ("too few differ", "有差异的太少"),
     "signal.same": ("same", "相同"),
     "signal.untested": ("", ""),

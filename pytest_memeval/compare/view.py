@@ -95,9 +95,13 @@ def interval(metric: MetricDifference) -> str:
 
 
 def finding(metric: MetricDifference, lang: str = "en") -> str:
-    """``clear: better``, ``likely: worse``, ``within noise``, ``too few differ``."""
-    untellable = metric.signal == "unclear" and metric.differing < FEWEST_TELLING
-    signal = text("signal.too_few" if untellable else f"signal.{metric.signal}", lang)
+    """``clear: better``, ``likely: worse``, ``within noise``, ``too few differ``, ``only units differ``."""
+    key: str = metric.signal
+    if metric.signal == "unclear" and not metric.wins and not metric.losses:
+        key = "units"
+    elif metric.signal == "unclear" and metric.differing < FEWEST_TELLING:
+        key = "too_few"
+    signal = text(f"signal.{key}", lang)
     if metric.direction == "none":
         return signal
     absent = metric.direction == "coverage_lost" and metric.lost == metric.absent

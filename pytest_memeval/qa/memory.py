@@ -49,10 +49,10 @@ def turn_text(message: Message) -> str:
 def as_hits(found: object) -> list[Hit]:
     """What a memory returned as hits: hits as they are, a text or texts as hits without a source.
 
-    TypeError for anything else.
+    TypeError for anything else, ``None`` included: a memory that forgot to return is not one that found nothing.
     """
     if found is None:
-        return []
+        raise TypeError("retrieve returned None: a list of hits or a text is expected; an empty one says nothing found")
     if isinstance(found, str):
         return [Hit("", 0.0, found)] if found.strip() else []
     if isinstance(found, Sequence):

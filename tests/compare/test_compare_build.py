@@ -331,6 +331,23 @@ class TestOtherFiles:
             assert named
             assert not any("dimension" in figure for figure in named)
 
+    def test_a_ratio_that_moved_by_its_units_alone_is_neither_better_nor_worse(self) -> None:
+        """As many wrong placements among half as many: no case is worse, and what fell is another figure's to tell."""
+        before = [self.entries(number, wrong=number in (1, 3), placed=1) for number in range(1, 19)]
+        after = [self.entries(number, wrong=number in (1, 3), placed=number % 2) for number in range(1, 19)]
+        found = metric(compare_reports(report_of(before), report_of(after)), "l2.section_misentry_rate")
+        assert found.difference == pytest.approx(1 / 9)
+        assert found.p_value is not None
+        assert found.p_value < 0.05
+        assert (found.signal, found.direction, found.wins, found.losses) == ("unclear", "none", 0, 0)
+        assert (finding(found), finding(found, "zh")) == ("only units differ", "仅单位数不同")
+
+    @staticmethod
+    def entries(number: int, *, wrong: bool, placed: int) -> CaseResult:
+        record = counts_case(number, 1, 0, 0)
+        section = ratio_record(section_misentry_rate=(int(wrong), placed))
+        return replace(record, sections={"l2": section}, stages={**record.stages, "l2": "scored"})
+
     @staticmethod
     def placed(record: CaseResult, hits: int) -> CaseResult:
         section = ratio_record(section_hit_rate=(hits, 3), section_miss_rate=(3 - hits, 3))

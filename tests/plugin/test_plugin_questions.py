@@ -46,6 +46,8 @@ class Diary(BaseMemory):
             os._exit(3)
         if "boat" in query and os.environ.get("DIARY_SINKS"):
             raise RuntimeError("sank")
+        if "boat" in query and os.environ.get("DIARY_FORGETS"):
+            return {"None": None, "number": 3, "in a list": ["a text", None]}[os.environ["DIARY_FORGETS"]]
         return [Hit(m.id, 1.0, f"{m.name}: {m.content}", (m.id,)) for m in self.messages]
 
     def reset(self):
@@ -259,6 +261,23 @@ def test_a_failed_question_leaves_the_others(questions: Project, monkeypatch: py
     assert questions.report()["locomo"]["errors_as_wrong"]["f1_official"] == pytest.approx(
         questions.report()["locomo"]["f1_official"] * 5 / 6
     )
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("what", "said"), [("None", "retrieve returned None"), ("number", "returned int"), ("in a list", "at place 1")]
+)
+def test_what_is_no_context_is_an_error_of_the_question(
+    questions: Project, monkeypatch: pytest.MonkeyPatch, what: str, said: str, mode: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("DIARY_FORGETS", what)
+    locomo(questions, "a")
+    questions.run("locomo.json", "--memeval-memory", "diary:Diary", *mode).assert_outcomes(passed=5, errors=1)
+    report = questions.report()
+    assert (report["counts"]["scored"], report["counts"]["errored"]) == (5, 1)
+    (error,) = [error for entry in report["per_case"] for error in entry["errors"]]
+    assert error["kind"] == "bad_output"
+    assert said in error["message"]
 
 
 def test_longmemeval_has_a_test_a_question(questions: Project) -> None:

@@ -77,14 +77,14 @@ def test_a_line_of_context_says_when_and_who() -> None:
 
 
 def test_what_a_memory_may_return() -> None:
-    assert as_hits(None) == []
+    assert as_hits([]) == []
     assert as_hits("  ") == []
     assert as_hits("a fact") == [Hit("", 0.0, "a fact")]
     assert as_hits(["a", {"id": 7, "content": "b", "source_ids": ["D1:1"]}]) == [
         Hit("", 0.0, "a"),
         Hit("7", 0.0, "b", ("D1:1",)),
     ]
-    for wrong in (3, [3], {"content": "x"}):
+    for wrong in (None, 3, [3], [None], {"content": "x"}):
         with pytest.raises(TypeError, match="retrieve returned"):
             as_hits(wrong)
 
