@@ -69,22 +69,36 @@ def _check_output(settings: Settings) -> None:
 
 
 def _check_own_parts(config: pytest.Config, settings: Settings) -> None:
-    """An engine, a chat model or a judge that cannot be imported ends the run here: every case would be an error with
-    the same words."""
+    """A part of the project's own that cannot be imported ends the run here: every case would be an error with the
+    same words. So does an engine for another version of the protocol."""
     from importlib.util import find_spec
 
+    from pytest_memeval.engine.protocol import protocol_problem
     from pytest_memeval.extensions import imported, is_address
+    from pytest_memeval.options import SettingsError
 
-    named = {"llm": settings.llm, "judge": settings.judge}
+    named = [
+        ("llm", settings.llm),
+        ("judge", settings.judge),
+        ("memory", settings.memory),
+        ("embedder", settings.embedder),
+        ("rag_pipeline", settings.rag_pipeline),
+        *(("evaluator", name) for name in settings.evaluator or ()),
+    ]
     if settings.predictions is None:
-        named["engine"] = settings.engine
-    for option, name in named.items():
-        if name is None or ":" not in name or is_address(name):
+        named.append(("engine", settings.engine))
+    for option, name in named:
+        # Engines, models, memories and embedders have short names, too, which are checked with the other values.
+        short = option not in ("rag_pipeline", "evaluator")
+        if name is None or (short and (":" not in name or is_address(name))):
             continue
         top = name.partition(":")[0].partition(".")[0]
         # pytest may come to a folder that holds the module, and put that on the path, when it collects.
         if not top or find_spec(top) is not None or not any(config.rootpath.rglob(f"{top}.py")):
-            imported(name, settings.where(option))
+            found = imported(name, settings.where(option))
+            problem = protocol_problem(found) if option == "engine" else None
+            if problem is not None:
+                raise SettingsError(f"{settings.where(option)}: {problem}")
 
 
 def _check_prompts(config: pytest.Config, settings: Settings) -> None:

@@ -168,7 +168,8 @@ def protocol_problem(engine: object) -> str | None:
     declared = getattr(engine, "protocol", None)
     if declared is None:
         return None
-    name = getattr(engine, "name", type(engine).__name__)
+    kind = engine if isinstance(engine, type) else type(engine)
+    name = getattr(engine, "name", kind.__name__)
     parts = str(declared).split(".")
     if not 1 <= len(parts) <= 2 or not all(part.isdigit() for part in parts):
         return f"engine {name} names the protocol {declared!r}, which is no version such as {PROTOCOL_VERSION}"

@@ -271,6 +271,39 @@ def test_one_sentence_says_what_is_wrong(models: Project, arguments: list[str], 
     assert asked(models) == 0
 
 
+@pytest.mark.parametrize("option", ["judge", "rag-pipeline", "evaluator"])
+def test_a_name_without_an_attribute_ends_the_run_before_its_first_case(models: Project, option: str) -> None:
+    result = models.run(f"--memeval-{option}", "models")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"--memeval-{option}: 'models' is not of the form module:attribute" in result.stderr.str()
+
+
+@MODES
+@pytest.mark.parametrize("option", ["engine", "llm", "judge", "memory", "embedder", "rag-pipeline", "evaluator"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("models:Plian", "has no attribute 'Plian'; did you mean 'Plain'?"), ("modls:x", "did you mean 'models'?")],
+)
+def test_a_name_that_leads_nowhere_ends_the_run_before_its_first_case(
+    models: Project, option: str, name: str, words: str, mode: tuple[str, ...]
+) -> None:
+    result = models.run(f"--memeval-{option}", name, *mode)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"--memeval-{option}: '{name}' cannot be imported" in result.stderr.str()
+    assert words in result.stderr.str()
+    assert asked(models) == 0
+
+
+@pytest.mark.parametrize("version", ['"9.0"', '"0.1"', '"newest"'])
+def test_an_engine_for_another_protocol_ends_the_run_before_its_first_case(models: Project, version: str) -> None:
+    models.write(
+        "engines.py", f"class Engine:\n    protocol = {version}\n    def extract(self, conversation, ctx): pass"
+    )
+    result = models.run("--memeval-engine", "engines:Engine", fresh=True)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--memeval-engine: engine Engine " in result.stderr.str()
+
+
 # -- matchers ------------------------------------------------------------------------------------------------------
 
 MATCHERS = """

@@ -243,25 +243,17 @@ def test_a_pipeline_answers_and_its_failure_is_no_answer(rag: Project, mode: tup
     }
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "said"),
-    [
-        ("rag_pipeline:wrong", "must return a PipelineAnswer, (response, contexts) or a mapping with both, not str"),
-        ("rag_pipeline:nothing", "--memeval-rag-pipeline: 'rag_pipeline:nothing' cannot be imported"),
-        ("rag_pipeline", "is not of the form module:attribute"),
-    ],
-)
-def test_a_bad_pipeline_is_told(rag: Project, pipeline: str, said: str) -> None:
+def test_a_bad_pipeline_is_told(rag: Project) -> None:
     write(rag, ROWS[:1])
-    result = rag.run("tower.memeval.jsonl", "--memeval-rag-pipeline", pipeline)
+    result = rag.run("tower.memeval.jsonl", "--memeval-rag-pipeline", "rag_pipeline:wrong")
     result.assert_outcomes(errors=1)
+    said = "must return a PipelineAnswer, (response, contexts) or a mapping with both, not str"
     assert said in result.stdout.str()
 
 
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["rag_evaluators:Wrds"], "'rag_evaluators:Wrds' cannot be imported"),
         (["rag_evaluators:NOT_ONE"], "is no evaluator: a subclass of BaseEvaluator, or a function of a sample"),
         (["rag_evaluators:Words", "rag_evaluators:Same"], "both give 'words'"),
         (["pytest_memeval.rag:Faithfulness"], "the offline one is never a judge"),
