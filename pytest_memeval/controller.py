@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PHASES = ("setup", "call", "teardown")
 #: The ways of sharing out items under which a worker may be asked for some back; "no": ours to choose.
 MAY_STEAL = ("no", "worksteal")
+#: Those that outlive a worker as they are, or run each item in every worker.
+NEVER_OURS = ("load", "each")
 #: Statuses of a run that came to its own end.
 REGULAR_ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
@@ -104,26 +106,29 @@ class Controller:
         if cases and not self._evaluates_nothing():
             self.recorder.selected.update(cases)
 
-    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    @pytest.hookimpl(optionalhook=True)  # before xdist's own, and after a project's
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         chosen = config.stash.get(CHOSEN_DIST, "no")
-        if chosen not in MAY_STEAL:
+        if chosen in NEVER_OURS:
             return None
-        from pytest_memeval.schedule import CaseScheduling
+        from pytest_memeval.schedule import scheduling
 
         settings = settings_of(config)
         stops = settings.stop_when_decided
-        ahead = settings.concurrency > 1 or stops
-        return CaseScheduling(
+        return scheduling(
             config,
             log,
-            lambda ids: ahead and bool(nodes_of_cases(config, ids)),
+            chosen,
+            lambda ids: bool(nodes_of_cases(config, ids)),
+            ahead=settings.concurrency > 1 or stops,
             in_turn=stops,
-            stealing=chosen == "worksteal",
         )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
+        from pytest_memeval.schedule import outlive
+
+        outlive(node)
         node.workerinput["memeval_steals"] = self.config.stash.get(CHOSEN_DIST, "no") in MAY_STEAL
         self._run_uid = node.workerinput["testrunuid"]
         if self._crashes is not None and self._crashes.deaths:
@@ -178,10 +183,13 @@ class Controller:
             if self.stopper is not None:
                 self.stopper.check(self.recorder)
             self._tell_progress()
-        if getattr(report, "memeval_again", False):
+        if getattr(report, "memeval_again", False) or getattr(report, "memeval_over", False):
+            from pytest_memeval.crashes import forget_passed
             from pytest_memeval.junit_xml import forget_attempt
 
             forget_attempt(self.config, report)
+            if not hasattr(report, "memeval_over"):
+                forget_passed(self.config, report.nodeid)
         if getattr(report, "memeval_crash", False):
             from pytest_memeval.crashes import teardown_after
 

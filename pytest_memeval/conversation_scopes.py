@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdist.scheduler import LoadScopeScheduling
+from pytest_memeval.scope_scheduling import OutlivingScopes
 
 #: In a run with more items than this, those without a conversation are handed out in packs.
 MANY = 1_000
@@ -31,8 +31,8 @@ def has_conversations(node_ids: Sequence[str]) -> bool:
     return False
 
 
-class ByConversation(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """xdist's scheduling by scope, a conversation being one."""
+class ByConversation(OutlivingScopes):
+    """Sharing out by scope, a conversation being one."""
 
     _scopes: dict[str, str] | None = None
 

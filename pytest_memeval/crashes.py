@@ -31,9 +31,15 @@ class Crashes:
         self._suspects: dict[str, str] = {}
 
     def take(self, crashitem: str, report: Any, sched: Any) -> None:
-        """Turn xdist's report of the case at hand into an error of its set-up, unless the case is to run again."""
+        """Turn xdist's report of the case at hand into an error of its set-up, unless the case is to run again, or is
+        over."""
         known = self._recorder.selected
         self.deaths += 1
+        if crashitem in self._recorder.results:
+            # It was over, and the worker died before it said that it goes on to the next.
+            report.outcome = "passed"
+            report.memeval_over = True
+            return
         if self._may_be_another(report) and _again(sched, crashitem):
             report.outcome = "rerun"
             report.memeval_again = True
@@ -149,6 +155,14 @@ def _again(sched: Any, node_id: str) -> bool:
     except NotImplementedError:
         return False
     return True
+
+
+def forget_passed(config: pytest.Config, node_id: str) -> None:
+    """Take back that an item passed whose worker died before its end: it is run again, and would count twice."""
+    terminal: Any = config.pluginmanager.getplugin("terminalreporter")
+    for name in ("passed", "xfailed", "xpassed") if terminal is not None else ():
+        reports = terminal.stats.get(name, [])
+        reports[:] = [report for report in reports if report.nodeid != node_id]
 
 
 def teardown_after(report: pytest.TestReport) -> pytest.TestReport:

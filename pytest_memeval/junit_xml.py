@@ -21,7 +21,7 @@ def add_suite_properties(config: pytest.Config, report: Mapping[str, Any], varia
 
 
 def forget_attempt(config: pytest.Config, report: Any) -> None:
-    """An attempt that is made again has no end, and would stay in the XML as a test without a name."""
+    """An attempt that is made again, or a death after the end, leaves a test without a name in the XML."""
     for plugin in config.pluginmanager.get_plugins():
         if type(plugin).__name__ == "LogXML":
             for key, reporter in list(plugin.node_reporters.items()):

@@ -249,6 +249,8 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     """With ``-v``, a passed case shows its main figure."""
     if getattr(report, "memeval_again", False):
         return "rerun", "R", "RERUN"
+    if getattr(report, "memeval_over", False):
+        return "", "", ""
     main = getattr(report, "memeval_main", None)
     if main is None or report.when != "call" or not report.passed or hasattr(report, "wasxfail"):
         return None

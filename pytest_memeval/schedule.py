@@ -1,4 +1,5 @@
-"""Which worker runs which item under ``-n``, where the user leaves that to us.
+"""Which worker runs which item under ``-n``: where the user leaves that to us, and where the user's choice is one in
+which a worker that dies would take cases with it.
 
 xdist's default hands a worker about two items at a time, so that a worker that keeps 16 cases in flight would see the
 next one only. Stealing work gives each worker its share at once, and moves what is left over in the end. A case that a
@@ -9,14 +10,21 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScheduling, WorkStealingScheduling
+from xdist.scheduler import (
+    LoadFileScheduling,
+    LoadGroupScheduling,
+    LoadScheduling,
+    LoadScopeScheduling,
+    WorkStealingScheduling,
+)
 
 from pytest_memeval.conversation_scopes import ByConversation, has_conversations
+from pytest_memeval.scope_scheduling import OutlivingFiles, OutlivingGroups, OutlivingScopes
 
 #: Whether the items of a worker may be moved by :class:`StealingCases`.
 STEALS_INPUT = "memeval_steals"
@@ -34,12 +42,10 @@ class StealingCases(WorkStealingScheduling):  # type: ignore[misc]  # xdist has 
     in_turn = False
 
     def check_schedule(self) -> None:
-        if self.in_turn and self.pending:
-            self.pending[:] = dealt_out(self.pending, sum(not node.shutting_down for node in self.node2pending))
-        with contextlib.suppress(OSError):
-            # To a worker that has died, of which xdist is still to hear: then its items are shared out anew. It would
-            # end the whole session instead.
-            super().check_schedule()
+        hands = sum(not node.shutting_down for node in self.node2pending)
+        if self.in_turn and hands:  # without any they wait for a worker to come
+            self.pending[:] = dealt_out(self.pending, hands)
+        super().check_schedule()
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
         if indices:
@@ -67,55 +73,102 @@ def dealt_out(items: Sequence[int], hands: int) -> list[int]:
     return [item for share in shares for item in share]
 
 
-class CaseScheduling:
-    """xdist's scheduler, chosen when the workers have said what they collected: by conversation where items share one,
-    :class:`StealingCases` where there are evaluation cases else, and the default in any other run. ``stealing``: the
-    user wants work stealing, so that it is one of the two kinds of that."""
+Condition = Callable[[Sequence[str]], bool]
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        log: Any,
-        has_cases: Callable[[Collection[str]], bool],
-        *,
-        in_turn: bool = False,
-        stealing: bool = False,
-    ) -> None:
-        plain = WorkStealingScheduling(config, log) if stealing else LoadScheduling(config, log)
-        self._choices = plain, StealingCases(config, log), ByConversation(config, log)
-        self._choices[1].in_turn = in_turn
-        self._has_cases = has_cases
-        self._stealing = stealing
+
+class CaseScheduling:
+    """xdist's scheduler, chosen when the workers have said what they collected: the first of ``others`` whose condition
+    one of the collections meets, else ``plain``. Until then none of them hears of a worker: one that dies while it
+    collects would have xdist's tell the rest to end."""
+
+    def __init__(self, plain: Any, *others: tuple[Any, Condition]) -> None:
+        self._plain = plain
+        self._others = others
+        #: Worker → what it collected, before the choice.
+        self._collections: dict[Any, Sequence[str] | None] = {}
         self._chosen: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        # Until the choice is made both are told the same, so that either could go on.
-        return getattr(self.__dict__["_chosen"] or self.__dict__["_choices"][0], name)
+        return getattr(self.__dict__["_chosen"] or self.__dict__["_plain"], name)
+
+    @property
+    def nodes(self) -> list[Any]:
+        return list(self._collections) if self._chosen is None else self._chosen.nodes
+
+    @property
+    def collection_is_completed(self) -> bool:
+        return self._chosen is not None or len(self._collected()) >= self._plain.numnodes
+
+    def _collected(self) -> dict[Any, Sequence[str]]:
+        return {node: items for node, items in self._collections.items() if items is not None}
 
     def add_node(self, node: Any) -> None:
-        for scheduler in self._open():
-            scheduler.add_node(node)
+        if self._chosen is not None:
+            self._chosen.add_node(node)
+        else:
+            self._collections[node] = None
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        for scheduler in self._open():
-            scheduler.add_node_collection(node, collection)
+        if self._chosen is not None:
+            self._chosen.add_node_collection(node, collection)
+        else:
+            self._collections[node] = collection
 
     def remove_node(self, node: Any) -> Any:
-        gone = [scheduler.remove_node(node) for scheduler in self._open()]
-        return gone[0]
-
-    def _open(self) -> Sequence[Any]:
-        return self._choices if self._chosen is None else (self._chosen,)
+        if self._chosen is not None:
+            return self._chosen.remove_node(node)
+        del self._collections[node]
+        return None
 
     def schedule(self) -> None:
         if self._chosen is None:
-            collections = self._choices[0].node2collection.values()
-            plain, stealing, by_conversation = self._choices
-            if not self._stealing and any(map(has_conversations, collections)):
-                self._chosen = by_conversation
-            else:
-                self._chosen = stealing if any(map(self._has_cases, collections)) else plain
+            collected = self._collected()
+            fitting = (other for other, condition in self._others if any(map(condition, collected.values())))
+            self._chosen = next(fitting, self._plain)
+            for node in self._collections:
+                self._chosen.add_node(node)
+            for node, items in collected.items():
+                self._chosen.add_node_collection(node, items)
         self._chosen.schedule()
+
+
+#: The user's ``--dist`` → xdist's scheduler for it, and ours for runs with cases.
+_BY_SCOPE: dict[str, tuple[Any, Any]] = {
+    "loadscope": (LoadScopeScheduling, OutlivingScopes),
+    "loadfile": (LoadFileScheduling, OutlivingFiles),
+    "loadgroup": (LoadGroupScheduling, OutlivingGroups),
+}
+
+
+def scheduling(
+    config: pytest.Config, log: Any, chosen: str, has_cases: Condition, *, ahead: bool, in_turn: bool
+) -> CaseScheduling:
+    """The scheduler of a run in which the user chose so; "no" where the choice is ours: by conversation where items
+    share one, :class:`StealingCases` where there are evaluation cases to be seen ``ahead``, else xdist's default."""
+    if chosen in _BY_SCOPE:
+        plain, outliving = _BY_SCOPE[chosen]
+        # Under the name that the user knows it by.
+        named: type[CaseScheduling] = type(plain.__name__, (CaseScheduling,), {})
+        return named(plain(config, log), (outliving(config, log), has_cases))
+    stealing = StealingCases(config, log)
+    stealing.in_turn = in_turn
+    with_cases = stealing, lambda ids: ahead and has_cases(ids)
+    if chosen == "worksteal":
+        return CaseScheduling(WorkStealingScheduling(config, log), with_cases)
+    by_conversation = ByConversation(config, log), has_conversations
+    return CaseScheduling(LoadScheduling(config, log), by_conversation, with_cases)
+
+
+def outlive(node: Any) -> None:
+    """Let what is sent to a worker that has died, of which xdist is still to hear, be sent in vain. When it hears of it
+    the items are shared out anew; what cannot be sent would end the whole session instead."""
+    send = node.sendcommand
+
+    def sendcommand(name: str, **kwargs: Any) -> None:
+        with contextlib.suppress(OSError):
+            send(name, **kwargs)
+
+    node.sendcommand = sendcommand
 
 
 @contextmanager

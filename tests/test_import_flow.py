@@ -32,6 +32,7 @@ KNOW_PYTEST = {
     "prefetch.py",
     "resuming.py",
     "schedule.py",
+    "scope_scheduling.py",
     "session.py",
     "sharding.py",
     "stop_hooks.py",

@@ -86,6 +86,78 @@ def test_the_case_of_a_worker_that_dies_is_errored_and_the_rest_goes_on(project:
     assert "col-testId\\&#34;&gt;cases/v001.yaml::dead::setup" in page
 
 
+DISTS = pytest.mark.parametrize("dist", ["load", "worksteal", "loadscope", "loadfile", "loadgroup"])
+
+
+@DISTS
+def test_a_death_costs_one_case_however_items_are_shared_out(project: Project, dist: str) -> None:
+    project.cases(
+        [*good_cases(4), case("dead", "die", truth=[]), *(case(f"b{n}", f"identity: b{n}") for n in range(6))]
+    )
+    project.cases([case(f"c{n}", f"identity: c{n}") for n in range(4)], name="cases/other.yaml")
+    result = project.run("-n", "2", "--dist", dist, "--junitxml", "junit.xml")
+    result.assert_outcomes(passed=14, errors=1)
+    assert "INTERNALERROR" not in result.stdout.str()
+    report = project.report()
+    assert report["counts"] == {"scored": 14, "errored": 1, "skipped": 0, "not_run": 0, "total": 15}
+    assert report["run_notes"] == ["1 worker process(es) crashed"]
+    assert len(junit(project)) == 15
+    assert sorted(project.journal()) == sorted(entry["node_id"] for entry in report["per_case"])
+
+
+@pytest.mark.parametrize("chosen", [(), ("--dist", "worksteal"), ("--dist", "loadfile")], ids=lambda given: given[-1:])
+def test_a_worker_that_dies_while_it_collects_costs_nothing(project: Project, chosen: tuple[str, ...]) -> None:
+    project.cases(good_cases(6))
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(
+            "\n\ndef pytest_collection(session):\n    import os\n"
+            "    if getattr(session.config, 'workerinput', {}).get('workerid') == 'gw1':\n        os._exit(1)\n"
+        )
+    result = project.run("-n", "2", *chosen)
+    result.assert_outcomes(passed=6)
+    assert result.ret == 0
+    assert project.report()["counts"]["scored"] == 6
+
+
+#: Kills the worker of a case once, before or after its last report has gone out.
+DYING = """
+
+def {hook}:
+    import os, pathlib, time
+
+    once = pathlib.Path("once")
+    if nodeid.endswith("eval-003") and "PYTEST_XDIST_WORKER" in os.environ and not once.exists():
+        once.touch()
+        time.sleep(0.5)
+        os._exit(1)
+"""
+
+
+@pytest.mark.parametrize("limit", ["1", "8"])
+def test_a_case_that_was_over_when_its_worker_died_keeps_its_result(project: Project, limit: str) -> None:
+    # pytest-xdist hears of a report before it hears that the worker goes on to the next item.
+    project.cases(good_cases(6))
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(DYING.format(hook="pytest_runtest_logfinish(nodeid)"))
+    result = project.run("-n", "2", "--memeval-concurrency", limit, "--junitxml", "junit.xml", "--html", "r.html", "-v")
+    result.assert_outcomes(passed=6)
+    assert result.ret == 0
+    assert (project.path / "once").exists()
+    assert set(project.outcomes().values()) == {"scored"}
+    assert len(project.journal()) == len(junit(project)) == 6
+
+
+def test_a_case_that_has_passed_before_its_worker_died_is_counted_once(project: Project) -> None:
+    project.cases(good_cases(6))
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(DYING.format(hook="pytest_runtest_teardown(item)").replace("nodeid.", "item.nodeid."))
+    result = project.run("-n", "2", "--junitxml", "junit.xml", "--html", "r.html")
+    result.assert_outcomes(passed=6)
+    result.stdout.fnmatch_lines(["*1 rerun*"])
+    assert result.ret == 0
+    assert len(project.journal()) == len(junit(project)) == 6
+
+
 def test_the_first_case_of_all_dies_in_a_file_named_by_hand(project: Project) -> None:
     # No worker ever gets to say what it was given.
     project.cases([case("dead", "die", truth=[])], name="elsewhere/set.yaml", gates=["P0 l1.memory_recall >= 0"])

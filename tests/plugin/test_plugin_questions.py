@@ -542,6 +542,22 @@ def test_the_summary_in_chinese(questions: Project) -> None:
     assert "按对话" in page
 
 
+@pytest.mark.parametrize("chosen", [(), ("--dist", "loadscope")], ids=["ours", "loadscope"])
+def test_a_question_whose_worker_dies_leaves_the_others(
+    questions: Project, monkeypatch: pytest.MonkeyPatch, chosen: tuple[str, ...]
+) -> None:
+    locomo(questions, "a", "b", "c", "d")
+    monkeypatch.setenv("DIARY_DIES", "I adopted a cat called Miso1.")
+    result = questions.run("locomo.json", "--memeval-memory", "diary:Diary", "-n", "2", *chosen)
+    result.assert_outcomes(passed=23, errors=1)
+    assert "INTERNALERROR" not in result.stdout.str()
+    report = questions.report()
+    assert report["counts"] == {"scored": 23, "errored": 1, "skipped": 0, "not_run": 0, "total": 24}
+    (dead,) = (entry for entry in report["per_case"] if entry["outcome"] == "errored")
+    assert dead["case_id"] == "b::q3"
+    assert dead["error"]["kind"] == "worker_crashed"
+
+
 def test_a_killed_run_goes_on_without_reading_again(questions: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     locomo(questions, "a", "b")
     whole = ("locomo.json", "--memeval-memory", "diary:Diary", "--memeval-concurrency", "1")

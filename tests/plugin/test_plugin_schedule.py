@@ -112,17 +112,19 @@ class _Worker:
         self.given: list[int] = []
         self.asked = 0
 
-    def _reached(self) -> None:
+    def sendcommand(self, name: str, indices: list[int]) -> None:
         if self.dead:
             raise OSError("cannot send (already closed?)")
+        if name == "runtests":
+            self.given += indices
+        else:
+            self.asked += 1
 
     def send_runtest_some(self, indices: list[int]) -> None:
-        self._reached()
-        self.given += indices
+        self.sendcommand("runtests", indices=indices)
 
     def send_steal(self, indices: list[int]) -> None:
-        self._reached()
-        self.asked += 1
+        self.sendcommand("steal", indices=indices)
 
     def shutdown(self) -> None:
         self.shutting_down = True
@@ -131,13 +133,14 @@ class _Worker:
 def test_a_worker_that_has_died_unheard_does_not_end_the_session(pytester: pytest.Pytester) -> None:
     from xdist.remote import Producer
 
-    from pytest_memeval.schedule import StealingCases
+    from pytest_memeval.schedule import StealingCases, outlive
 
     config = pytester.parseconfig("-p", "xdist", "-n", "2", "--tx", "2*popen")
     scheduler = StealingCases(config, Producer("test", enabled=False))
     living, dying = _Worker("gw0"), _Worker("gw1")
     names = [f"a.yaml::c{number}" for number in range(12)]
     for worker in (living, dying):
+        outlive(worker)
         scheduler.add_node(worker)
         scheduler.add_node_collection(worker, names)
     scheduler.schedule()
