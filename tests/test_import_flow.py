@@ -38,7 +38,6 @@ KNOW_PYTEST = {
     "stop_hooks.py",
     "variant_items.py",
     "qa_items.py",
-    "conversation_scopes.py",
 }
 PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}
 

@@ -101,6 +101,27 @@ def test_the_users_own_choice_and_plain_tests_are_left_alone(uneven: Project) ->
     uneven.run("-n", "2", "test_plain.py").assert_outcomes(passed=9)
 
 
+def test_a_projects_own_scheduler_comes_first(uneven: Project) -> None:
+    uneven.cases(good_cases(4))
+    with (uneven.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(
+            """
+from xdist.scheduler import LoadScheduling
+
+
+class Own(LoadScheduling):
+    pass
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return Own(config, log)
+"""
+        )
+    result = uneven.run("-n", "2", "-v")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["scheduling tests via Own"])
+
+
 class _Worker:
     """A worker of which one can die before xdist hears of it."""
 
