@@ -502,9 +502,9 @@ def test_cases_that_are_alike_through_a_third_are_one_group() -> None:
 def test_ten_thousand_cases_are_compared_in_seconds() -> None:
     texts = conversations(10_000)
     case_set = case_set_of([*texts, texts[17]])
-    start = time.perf_counter()
+    start = time.process_time()
     found = list(same_case_twice(case_set))
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 30
     assert [one.problem.case_id for one in found if one.level == "warning"] == ["c10000"]
 
 

@@ -331,6 +331,6 @@ def test_a_hundred_by_a_hundred_takes_less_than_a_second_and_a_half() -> None:
 
 @pytest.mark.parametrize("piece", ["a ", "不", "9:", "一", "was ", "1,", "每周", "x'", "「", "12 hundred "])
 def test_long_texts_are_read_in_a_moment(piece: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     hybrid_similarity(piece * 2000, piece * 2000 + "b")
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

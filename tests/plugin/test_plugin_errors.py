@@ -240,9 +240,9 @@ def test_f35_files_made_to_do_harm_are_refused_quickly(project: Project) -> None
         file.write(b"cases:\n")
         file.truncate(100 * 2**20)
     project.cases(good_cases(1))
-    started = time.monotonic()
+    started = time.process_time()  # its own work: a busy machine takes longer
     result = project.run()
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
     assert result.ret == pytest.ExitCode.INTERRUPTED
     text = result.stdout.str()
     assert "INTERNALERROR" not in text
