@@ -106,7 +106,7 @@ class Controller:
         if cases and not self._evaluates_nothing():
             self.recorder.selected.update(cases)
 
-    @pytest.hookimpl(optionalhook=True)  # before xdist's own, and after a project's
+    @pytest.hookimpl(trylast=True, optionalhook=True)  # xdist makes its own last of all, a project the first
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         chosen = config.stash.get(CHOSEN_DIST, "no")
         if chosen in NEVER_OURS:
