@@ -45,6 +45,8 @@ _LABEL_OF: Mapping[str, str] = {
     "l1.priority_mae": "priority",
     "l1.priority_within_10": "priority",
 }
+#: Metrics of which memories are in a scene together. Files may well label what scenes are about, and no more.
+_OF_GROUPS = frozenset(f"l2.scene_grouping_{name}" for name in ("f1", "precision", "recall"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +306,8 @@ class _Scope:
         label = _LABEL_OF.get(gate.path.base)
         if label is not None and not self._scope.truth_counts.get(f"l1.{label}", 1):
             return _Finding(absent, "no_label_in_file", {"label": label})
+        if gate.path.base in _OF_GROUPS and not self._scope.truth_counts.get("l2.scene_groups", 1):
+            return _Finding(absent, "no_groups_in_file", {})
         if not stages or self._run.partial == "aborted":
             return None
         counts = count_metric(records, gate.path.section, gate.path.metric)

@@ -14,6 +14,8 @@ from pytest_memeval.stages import truth_stages
 
 #: Optional labels of a memory → how a scope's ``truth_counts`` call them.
 OPTIONAL_LABELS = {name: f"l1.{name}" for name in ("memory_type", "time_velocity", "priority")}
+#: How ``truth_counts`` call the cases that say which memories belong together.
+SCENE_GROUPS = "l2.scene_groups"
 
 
 def set_info(case_set: CaseSet | KindSet, path: str, ini_gates: Sequence[Gate] = ()) -> SetInfo:
@@ -21,11 +23,13 @@ def set_info(case_set: CaseSet | KindSet, path: str, ini_gates: Sequence[Gate] =
     if isinstance(case_set, KindSet):
         return kind_set_info(case_set, path, ini_gates)
     # Optional labels are counted too: none in a whole file is no lack of measurement.
-    counts: dict[str, int] = dict.fromkeys(OPTIONAL_LABELS.values(), 0)
+    counts: dict[str, int] = dict.fromkeys((*OPTIONAL_LABELS.values(), SCENE_GROUPS), 0)
     for case in case_set.cases:
         for memory in case.expected_l1.memories if case.expected_l1 is not None else ():
             for name, counted in OPTIONAL_LABELS.items():
                 counts[counted] += getattr(memory, name) is not None
+        if case.expected_l2 is not None and any(scene.memories for scene in case.expected_l2.scenes):
+            counts[SCENE_GROUPS] += 1
         for stage in truth_stages(case):
             counts[stage] = counts.get(stage, 0) + 1
     if case_set.meta.gates is not None:

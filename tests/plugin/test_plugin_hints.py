@@ -58,6 +58,42 @@ def test_default_gates_on_labels_that_no_case_has_do_not_apply(project: Project,
     assert (asked["status"], asked["reason_id"]) == ("unmeasured", "no_label_in_file")
 
 
+@MODES
+@pytest.mark.parametrize("named", [True, False], ids=["scene labels alone", "one case lists memories"])
+def test_the_default_gate_on_grouping_needs_a_file_that_says_what_belongs_together(
+    project: Project, mode: tuple[str, ...], named: bool
+) -> None:
+    project.write(
+        "line_engine.py",
+        """
+        class LineEngine:
+            name = "fixed"
+
+            def extract(self, conversation, ctx):
+                text = conversation[0].content.partition(": ")[2]
+                return [{"id": "m", "content": text, "dimensions": ["identity"]}]
+
+            def aggregate(self, memories, ctx):
+                return [{"id": "s", "title": "facts", "memory_ids": [one.id for one in memories]}]
+        """,
+    )
+    cases = [_with_labels("a", "some fact"), _with_labels("b", "another fact")]
+    for one in cases:
+        one["expected_l2"] = {"scene_labels": ["facts"]}
+    if not named:
+        cases[1]["expected_l2"]["scenes"] = [{"label": "facts", "memories": [0]}]
+    project.write("cases/v001.yaml", json.dumps({"cases": cases}))
+    project.run(*mode).assert_outcomes(passed=2)
+    (gate,) = [gate for gate in project.report()["gates"] if gate["metric"] == "l2.scene_grouping_f1"]
+    # One memory alone makes no pair: labelled, but nothing to divide by.
+    expected = ("not_applicable", "no_groups_in_file") if named else ("unmeasured", "no_value")
+    assert (gate["status"], gate["reason_id"]) == expected
+    project.run("--memeval-gate", "P0 l2.scene_grouping_recall >= 0.5", *mode)
+    (asked,) = [gate for gate in project.report()["gates"] if gate["metric"] == "l2.scene_grouping_recall"]
+    assert (asked["status"], asked["reason_id"]) == ("unmeasured", "no_groups_in_file" if named else "no_value")
+    assert project.report()["summary"]["passed_p0"] is False
+
+
 def test_dropped_labels_are_named(project: Project) -> None:
     _engine(project, 3, ["identity", "zzz"])
     project.cases([_with_labels("a", "some fact"), _with_labels("b", "another fact")])

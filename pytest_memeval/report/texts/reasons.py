@@ -12,6 +12,10 @@ REASON_TEXTS: Mapping[str, tuple[str, str]] = {
         "No memory of this file has a label {label}.",
         "该文件中没有记忆标注了 {label}。",
     ),
+    "no_groups_in_file": (
+        "No case of this file says which memories a scene holds.",
+        "该文件中没有用例标注场景包含哪些记忆。",
+    ),
     "stage_unsupported": ("The engine does not support stage {stage}.", "引擎不支持阶段 {stage}。"),
     "judge_untrusted": (
         "The judge is not trustworthy: its controls leave sensitivity or specificity possibly below 0.8.",
