@@ -16,7 +16,7 @@ from pytest_memeval.documents.problems import DocumentError
 from pytest_memeval.documents.reader import paused_gc
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.report.console import without_controls
-from pytest_memeval.session import SHARED_OPTIONS, harness_of
+from pytest_memeval.session import SHARED_OPTIONS, harness_at_collection, harness_of
 from pytest_memeval.settings_checks import check_keys
 from pytest_memeval.stages import CHAIN, truth_stages
 from pytest_memeval.values import DISTILL_STAGES
@@ -66,8 +66,9 @@ class CaseFile(pytest.File):
 
     def collect(self) -> Iterator[CaseItem]:
         self.assets, self.marks = {}, {}
+        harness = harness_at_collection(self.config)
         try:
-            case_set = self.harness.case_set(self.path)
+            case_set = harness.case_set(self.path)
             if not case_set.problems:
                 for name in self.harness.settings.variant_names or (None,):
                     variant_of(self.harness, name).prompt_set(case_set.meta.prompts)

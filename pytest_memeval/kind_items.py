@@ -17,7 +17,7 @@ from pytest_memeval.node_keys import PREFETCHER, RUN, SAID
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resuming import RESUMPTION
-from pytest_memeval.session import harness_of
+from pytest_memeval.session import harness_at_collection, harness_of
 from pytest_memeval.trial_records import trial_label
 from pytest_memeval.variant_items import params_of, with_params
 
@@ -57,7 +57,7 @@ class KindFile(pytest.File):
         return harness_of(self.config)
 
     def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
-        case_set = self.kind.load(self.path, self.harness)
+        case_set = self.kind.load(self.path, harness_at_collection(self.config))
         if case_set.problems:
             lines = [str(problem).replace(str(problem.path), self.shown, 1) for problem in case_set.problems]
             head = f"{len(lines)} problems in {self.shown}:\n" if len(lines) > 1 else ""

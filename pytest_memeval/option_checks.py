@@ -71,10 +71,8 @@ def _check_output(settings: Settings) -> None:
 def _check_own_parts(config: pytest.Config, settings: Settings) -> None:
     """A part of the project's own that cannot be imported ends the run here: every case would be an error with the
     same words. So does an engine for another version of the protocol."""
-    from importlib.util import find_spec
-
     from pytest_memeval.engine.protocol import protocol_problem
-    from pytest_memeval.extensions import imported, is_address
+    from pytest_memeval.extensions import imported, is_address, load_metrics
     from pytest_memeval.options import SettingsError
 
     named = [
@@ -92,13 +90,25 @@ def _check_own_parts(config: pytest.Config, settings: Settings) -> None:
         short = option not in ("rag_pipeline", "evaluator")
         if name is None or (short and (":" not in name or is_address(name))):
             continue
-        top = name.partition(":")[0].partition(".")[0]
-        # pytest may come to a folder that holds the module, and put that on the path, when it collects.
-        if not top or find_spec(top) is not None or not any(config.rootpath.rglob(f"{top}.py")):
+        if not _may_be_found_later(config, name):
             found = imported(name, settings.where(option))
             problem = protocol_problem(found) if option == "engine" else None
             if problem is not None:
                 raise SettingsError(f"{settings.where(option)}: {problem}")
+    metrics = settings.metric or ()
+    if metrics and not any(_may_be_found_later(config, name) for name in metrics):
+        load_metrics(metrics, settings.where("metric"))
+
+
+def _may_be_found_later(config: pytest.Config, name: str) -> bool:
+    """Whether pytest may come to a folder that holds the module, and put that on the path, when it collects."""
+    from importlib.util import find_spec
+
+    top = name.partition(":")[0].partition(".")[0]
+    try:
+        return bool(top) and find_spec(top) is None and any(config.rootpath.rglob(f"{top}.py"))
+    except ValueError:  # such as __main__
+        return False
 
 
 def _check_prompts(config: pytest.Config, settings: Settings) -> None:

@@ -93,6 +93,19 @@ def harness_of(config: pytest.Config) -> Harness:
     return known
 
 
+def harness_at_collection(config: pytest.Config) -> Harness:
+    """The harness, with the project's own metrics loaded; one that cannot be is an error of what is collected."""
+    from pytest_memeval.options import SettingsError
+    from pytest_memeval.report.console import without_controls
+
+    harness = harness_of(config)
+    try:
+        _ = harness.run_settings  # made for its checks
+    except SettingsError as error:
+        raise pytest.Collector.CollectError(without_controls(str(error))) from None
+    return harness
+
+
 def _resume_from(config: pytest.Config) -> StoredRun | None:
     """The run to go on with: its journal is found once, on the controller."""
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)

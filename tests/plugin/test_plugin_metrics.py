@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -68,14 +69,6 @@ def test_every_way_to_add_one(project: Project, site: Path, mode: tuple[str, ...
         assert stable(project.report("alone")) == stable(report)
 
 
-def test_a_metric_that_cannot_be_had_is_told(project: Project) -> None:
-    project.cases(good_cases(1))
-    for name, words in (("nowhere:f", "cannot be imported"), ("f", "not of the form module:function")):
-        result = project.run("--memeval-metric", name, fresh=True)
-        result.stdout.fnmatch_lines([f"*--memeval-metric: '{name}'*{words}*"])
-        assert result.ret != 0
-
-
 def test_an_installed_engine_has_a_short_name(project: Project, site: Path) -> None:
     source = "from line_engine import LineEngine\n\n\nclass Spare(LineEngine):\n    name = 'spare-lines'\n"
     package(site, "spare", "memeval.engines", "spare = spare_engine:Spare", "spare_engine", source)
@@ -90,3 +83,49 @@ def test_an_installed_engine_has_a_short_name(project: Project, site: Path) -> N
     (site / "spare_engine.py").write_text("raise RuntimeError('half installed')", encoding="utf-8")
     result = project.run("--memeval-engine", "spare", fresh=True)
     result.stdout.fnmatch_lines(["*entry point 'spare' of package spare*half installed*"])
+
+
+#: What names no metric → what is said.
+NO_METRIC = {
+    "mine:always_": "'mine:always_' cannot be imported: module 'mine' has no attribute 'always_';",
+    "mne:always": "'mne:always' cannot be imported: No module named 'mne'; did you mean 'mine'?",
+    "mine:number": "metric number: int is no function",
+    "mine": "'mine' is not of the form module:function",
+    "__main__:nothing_there": "'__main__:nothing_there' cannot be imported",
+    "mine:two words": "'mine:two words' cannot be imported",
+}
+
+
+@MODES
+@pytest.mark.parametrize(("name", "said"), NO_METRIC.items())
+def test_an_option_that_names_no_metric_ends_the_run_before_its_first_case(
+    project: Project, mode: tuple[str, ...], name: str, said: str
+) -> None:
+    project.write("mine.py", "number = 1\n\n\ndef always(case, outputs):\n    return True\n")
+    project.cases(good_cases(2))
+    result = project.run("--memeval-metric", "mine:always", "--memeval-metric", name, *mode, fresh=True)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = result.stderr.str().strip().splitlines()
+    assert line.startswith(f"ERROR: --memeval-metric: {said}")
+    assert not (project.path / "out").exists()
+
+
+@MODES
+@pytest.mark.parametrize("kind", ["distill", "qa"])
+def test_a_metric_whose_module_is_found_late_is_one_sentence_of_each_file(
+    project: Project, mode: tuple[str, ...], kind: str
+) -> None:
+    project.write("conftest.py", "")
+    project.write("below/mine.py", "")  # on nobody's path, unless a test module beside it is collected
+    if kind == "distill":
+        project.cases(good_cases(2))
+    else:
+        question = {"id": "q", "question": "Who?", "answer": "Ada"}
+        one = {"case_id": "a", "conversation": "I am Ada.", "questions": [question]}
+        project.write("cases/v001.yaml", f"kind: qa\nmeta: {{gates: []}}\ncases: {json.dumps([one])}\n")
+    result = project.run("--memeval-metric", "mine:nothing", *mode, fresh=True)
+    assert result.ret in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.TESTS_FAILED)  # xdist calls it the latter
+    text = result.stdout.str()
+    assert "--memeval-metric: 'mine:nothing' cannot be imported: No module named 'mine'" in text
+    assert "Traceback" not in text
+    assert "SettingsError" not in text
