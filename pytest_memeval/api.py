@@ -71,6 +71,7 @@ def run(
     """
     from pytest_memeval.api_work import Values
     from pytest_memeval.custom_metrics import MetricError, also
+    from pytest_memeval.extensions import usable
     from pytest_memeval.harness import Harness
     from pytest_memeval.recorder import Recorder
 
@@ -85,7 +86,9 @@ def run(
         if isinstance(value, str):
             named[option] = value
         elif value is not None:
-            given[fixture] = value() if inspect.isclass(value) else value
+            given[fixture] = _object(value)
+            if fixture == "memeval_engine":
+                usable(given[fixture], "run")
     settings = _settings({**options, **{key: value for key, value in named.items() if value is not None}})
     if settings.variants:
         raise SettingsError(f"run: several prompt versions are variants; {_NOT_HERE['variant']}")
@@ -106,6 +109,19 @@ def run(
         raise SettingsError(f"run: {error}") from None
     finally:
         harness.close()
+
+
+def _object(given: Any) -> Any:
+    """What an argument gives: the object itself, or one of the class. Raises SettingsError."""
+    if not inspect.isclass(given):
+        return given
+    from pytest_memeval.engine.protocol import EngineSetupError
+    from pytest_memeval.extensions import made
+
+    try:
+        return made(given, given.__name__, "run")
+    except EngineSetupError as error:
+        raise SettingsError(f"run: {error}") from None
 
 
 def _stages(stages: str | Iterable[str] | None) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_memeval import __version__
-from pytest_memeval.cli_support import configured, refuse_foreign, say
+from pytest_memeval.cli_support import configured, refuse_foreign, say, told_of
 
 #: Formats that have a JSON Schema.
 SCHEMAS = (
@@ -54,6 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except SystemExit as error:  # of the project's code: no command leaves that way, and no status of its own is told
+        from pytest_memeval.failures import told
+
+        say(f"memeval {words[0]}: code that it called ended the process: {told(error)}", sys.stderr)
+        return 2
 
 
 def _unknown_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
@@ -243,7 +248,8 @@ def _rescored(arguments: argparse.Namespace, report: dict[str, Any], folder: Pat
     problems = [problem for loaded in sets.values() for problem in loaded.problems]
     if problems:
         raise DocumentError(problems)
-    again, _ = rescore_report(report, sets, change)
+    with told_of(arguments.matcher, "--matcher"):
+        again, _ = rescore_report(report, sets, change)
     target = arguments.output or folder / "rescored"
     if target.resolve() == folder.resolve():
         raise ReportError(

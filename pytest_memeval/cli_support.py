@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -13,6 +15,26 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
     stream = stream or sys.stdout
     print(console_text(text, getattr(stream, "encoding", None)), file=stream, flush=True)
+
+
+@contextmanager
+def told_of(name: str | None, option: str) -> Iterator[None]:
+    """Where an option names code of the project (``module:attribute``), what it raises in the block is a SettingsError
+    that says so; else nothing is caught."""
+    from pytest_memeval.documents.problems import DocumentError
+    from pytest_memeval.failures import told
+    from pytest_memeval.options import SettingsError
+    from pytest_memeval.own_code import own_errors
+    from pytest_memeval.report.reader import ReportError
+
+    try:
+        yield
+    except (SettingsError, DocumentError, ReportError):
+        raise
+    except own_errors() as error:
+        if name is None or ":" not in name:
+            raise
+        raise SettingsError(f"{option}: {name!r} failed: {told(error)}") from error
 
 
 def configured(name: str) -> Path | None:

@@ -275,6 +275,7 @@ def _vectors(corpus: Sequence[Document], queries: QuerySet, embedder: Embedder) 
     from pytest_memeval.llm.cache_file import CacheError
     from pytest_memeval.llm.protocol import ChatModelError
     from pytest_memeval.llm.redaction import redact
+    from pytest_memeval.own_code import named, own_errors
     from pytest_memeval.tuning.builtin import vector_ranks
     from pytest_memeval.tuning.queries import TuningError
 
@@ -282,8 +283,8 @@ def _vectors(corpus: Sequence[Document], queries: QuerySet, embedder: Embedder) 
         return vector_ranks(corpus, queries.queries, embedder)
     except (TuningError, StageError, ChatModelError, CacheError):
         raise
-    except Exception as error:  # whatever an embedder of the project's does
-        raise StageError(redact(f"{type(error).__name__}: {error}".rstrip(": ")), kind="embedder") from None
+    except own_errors() as error:  # whatever an embedder of the project's does
+        raise StageError(redact(named(error)), kind="embedder") from None
 
 
 def _asked(usage: EmbeddingUsage, model: str | None) -> dict[str, Any]:

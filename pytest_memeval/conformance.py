@@ -23,6 +23,7 @@ from pytest_memeval.conformance_cases import (
 )
 from pytest_memeval.conformance_finding import Finding
 from pytest_memeval.engine.protocol import can_overlap, protocol_problem, supported_stages
+from pytest_memeval.engine_faults import unreadable
 from pytest_memeval.harness import Harness
 from pytest_memeval.llm.protocol import ChatModel
 from pytest_memeval.outputs import Outputs
@@ -62,6 +63,10 @@ class Check:
     def findings(self) -> Iterator[Finding]:
         """The verdicts, as they are found."""
         engine = self._make()
+        fault = unreadable(engine)
+        if fault is not None:
+            yield Finding("engine", "failed", fault)
+            return
         yield from self._identity(engine)
         problem = protocol_problem(engine)
         if problem is not None:

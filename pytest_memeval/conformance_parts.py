@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_memeval.conformance_finding import Finding
 from pytest_memeval.failures import without_addresses
 from pytest_memeval.llm.redaction import redact
+from pytest_memeval.own_code import named, own_errors
 
 if TYPE_CHECKING:
     from pytest_memeval.judge.protocol import NamedJudge
@@ -32,7 +33,7 @@ _PAIRS: tuple[tuple[list[str], list[str]], ...] = (
 
 
 def _told(error: BaseException) -> str:
-    return redact(without_addresses(f"{type(error).__name__}: {error}"))[:300]
+    return redact(without_addresses(named(error)))[:300]
 
 
 def model_findings(model: ChatModel, loop: LoopThread, patience: float) -> Iterator[Finding]:
@@ -56,7 +57,7 @@ def model_findings(model: ChatModel, loop: LoopThread, patience: float) -> Itera
     ):
         try:
             loop.run(asyncio.wait_for(work(), patience))
-        except Exception as error:  # whatever a model does
+        except own_errors() as error:  # whatever a model does
             yield Finding(item, "failed", _told(error))
         else:
             yield Finding(item, "ok", done)
@@ -69,7 +70,7 @@ def matcher_findings(matcher: Matcher) -> Iterator[Finding]:
     for predicted, truth in _PAIRS:
         try:
             first, second = (match_with(matcher, predicted, truth) for _ in range(2))
-        except Exception as error:  # whatever a matcher does
+        except own_errors() as error:  # whatever a matcher does
             yield Finding("matcher", "failed", f"match({predicted}, {truth}): {_told(error)}")
             return
         if first != second:
@@ -102,7 +103,7 @@ def judge_findings(judge: NamedJudge, loop: LoopThread, patience: float) -> Iter
 
     try:
         scores = loop.run(asyncio.wait_for(all_modes(), patience))
-    except Exception as error:  # whatever a judge does
+    except own_errors() as error:  # whatever a judge does
         yield Finding("judge", "failed", _told(error))
         return
     # Refusing is right where there is no answer, which this question has: of that mode the order means nothing.
@@ -129,7 +130,7 @@ def evaluator_findings(name: str, evaluator: BaseEvaluator, loop: LoopThread, pa
     try:
         result = loop.run(asyncio.wait_for(evaluator.evaluate_checked(whole), patience))
         bare = loop.run(asyncio.wait_for(evaluator.evaluate_checked(EvalSample("Where is the tower?")), patience))
-    except Exception as error:  # it may be cancelled by its own doing
+    except own_errors() as error:  # it may be cancelled by its own doing
         yield Finding(item, "failed", _told(error))
         return
     if result.error is not None:

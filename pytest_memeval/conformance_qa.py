@@ -13,6 +13,7 @@ from pytest_memeval.conformance_cases import messages
 from pytest_memeval.conformance_finding import Finding
 from pytest_memeval.datasets.models import QAPair, QuestionType, Sample, Session
 from pytest_memeval.failures import case_error
+from pytest_memeval.own_code import own_errors
 from pytest_memeval.qa.readers import EngineReader
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def question_findings(
         except TimeoutError:
             yield Finding("qa", "failed", f"no answer within {patience:g} s")
             return
-        except Exception as error:  # whatever an engine does
+        except own_errors() as error:  # whatever an engine does
             told = case_error("qa", error)
             yield Finding("qa", "failed", f"{told.kind}: {told.message}")
             return

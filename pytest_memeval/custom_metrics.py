@@ -24,8 +24,8 @@ from typing import Any, TypeVar, overload
 
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.metrics.sections import SectionRecord
+from pytest_memeval.own_code import own_errors
 from pytest_memeval.results import CaseError, StageStatus
-from pytest_memeval.skips import errors_and_skips
 from pytest_memeval.values import DISTILL_STAGES
 
 SECTION = "metrics"
@@ -169,7 +169,7 @@ class CaseMetrics:
     async def _take(self, one: CustomMetric, start: Callable[[], Awaitable[Any]]) -> None:
         try:
             self.values[one.name] = await (start() if self.guard is None else self.guard(start))
-        except errors_and_skips() as error:  # whatever the project's function does: an error of this metric alone
+        except own_errors() as error:  # whatever the project's function does: an error of this metric alone
             self.values[one.name] = error
 
     def finish(
@@ -201,7 +201,7 @@ class CaseMetrics:
             return
         try:
             self.values[one.name] = one.function(self.case, outputs)
-        except errors_and_skips() as error:  # whatever the project's function does: an error of this metric alone
+        except own_errors() as error:  # whatever the project's function does: an error of this metric alone
             self.values[one.name] = error
 
     def _read(
@@ -220,7 +220,7 @@ class CaseMetrics:
                 ratios.update(found)
             else:
                 ratios[one.name] = (_number(value), 1.0)
-        except errors_and_skips() as error:  # the function's own, raised again, or what is wrong with its value
+        except own_errors() as error:  # the function's own, raised again, or what is wrong with its value
             from pytest_memeval.failures import case_error
 
             told = case_error(one.path, error)

@@ -15,6 +15,7 @@ from pathlib import Path
 from pytest_memeval import __version__
 from pytest_memeval.conformance_finding import Finding
 from pytest_memeval.extensions import ENGINE_GROUP, METRIC_GROUP, SHIPPED, entry_points, shipped_problem
+from pytest_memeval.own_code import named, own_errors
 
 #: What the plugin cannot do without: distribution → module.
 CORE = {
@@ -65,8 +66,8 @@ def _import(name: str, module: str) -> tuple[str | None, str | None]:
         return None, "not installed"
     try:
         importlib.import_module(module)
-    except Exception as error:  # whatever a broken installation does
-        return version, f"{version} is installed, but cannot be imported: {type(error).__name__}: {error}"
+    except own_errors() as error:  # whatever a broken installation does
+        return version, f"{version} is installed, but cannot be imported: {named(error)}"
     return version, None
 
 
@@ -142,6 +143,6 @@ def _loadable(item: str, point: metadata.EntryPoint) -> Finding:
     package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else "?"
     try:
         point.load()
-    except Exception as error:  # whatever another package does when it is imported
-        return Finding(item, "failed", f"{point.value} of {package}: {type(error).__name__}: {error}")
+    except own_errors() as error:  # whatever another package does when it is imported
+        return Finding(item, "failed", f"{point.value} of {package}: {named(error)}")
     return Finding(item, "ok", f"{point.value} of {package}")

@@ -12,6 +12,7 @@ from pytest_memeval.engine.protocol import StageContext, StageError
 from pytest_memeval.failures import signature_problem
 from pytest_memeval.llm.sync import run_sync
 from pytest_memeval.loops import call_blocking, in_daemon_thread
+from pytest_memeval.own_code import own_errors
 from pytest_memeval.stage_trace import no_record
 
 #: Seconds that an engine may take to let go of a store.
@@ -78,7 +79,7 @@ class EngineCalls:
         release = getattr(self.engine, "release", None)
         if callable(release):
             # What goes wrong here is no part of any case.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(*own_errors()):
                 waits = release(replace(ctx, record=no_record))
                 if inspect.isawaitable(waits):
                     run_sync(_awaited(waits), timeout=RELEASE_SECONDS)

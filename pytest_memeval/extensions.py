@@ -10,8 +10,10 @@ import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from pytest_memeval.own_code import named, own_errors, text_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -52,13 +54,15 @@ def find_object(name: str, where: str) -> Any:
         raise SettingsError(f"{where}: {name!r} cannot be imported: {error}{guess}") from None
     except (ImportError, ValueError) as error:
         raise SettingsError(f"{where}: {name!r} cannot be imported: {error}") from None
-    except Exception as error:  # whatever a module does when it is imported
+    except own_errors() as error:  # whatever a module does when it is imported
         raise SettingsError(f"{where}: {name!r} cannot be imported: {_described(error)}") from error
     return target
 
 
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _described(error: BaseException) -> str:
+    from pytest_memeval.failures import told
+
+    return told(error)
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
@@ -97,7 +101,6 @@ def load_object(name: str, where: str) -> Any:
 def load_named(name: str, where: str) -> Any:
     """Import ``module:attribute``; a class, or a function that needs no argument, is called, and a function that does
     is taken as it is. Raises SettingsError."""
-    from pytest_memeval.options import SettingsError
 
     target = imported(name, where)
     if inspect.isfunction(target) and any(
@@ -105,24 +108,40 @@ def load_named(name: str, where: str) -> Any:
         for one in inspect.signature(target).parameters.values()
     ):
         return target
-    try:
-        return made(target, name, where)
-    except SettingsError:
-        raise
-    except Exception as error:  # whatever a constructor of the project's does
-        raise SettingsError(f"{where}: {name!r} cannot be made: {_described(error)}") from error
+    return made(target, name, where)
 
 
 def made(target: Any, name: str, where: str) -> Any:
-    """The object itself, or what a class or function gives when it is called."""
+    """The object itself, or what a class or function gives when it is called. Raises SettingsError."""
+    if inspect.isclass(target) or inspect.isfunction(target):
+        return _given(target, name, where)
+    return target
+
+
+def _given(make: Callable[..., Any], name: str, where: str, *args: Any) -> Any:
+    """What a constructor or function of somebody's gives. Raises SettingsError for whatever it raises, but for what
+    this package's own engines say of their set-up."""
+    from pytest_memeval.documents.problems import DocumentError
+    from pytest_memeval.engine.protocol import EngineSetupError
     from pytest_memeval.options import SettingsError
 
-    if inspect.isclass(target) or inspect.isfunction(target):
-        try:
-            target = target()
-        except TypeError as error:
-            raise SettingsError(f"{where}: {name!r} cannot be called without arguments: {error}") from None
-    return target
+    try:
+        return make(*args)
+    except (SettingsError, EngineSetupError, DocumentError):
+        raise
+    except own_errors() as error:
+        if isinstance(error, TypeError) and _needs_arguments(make, args):
+            text = text_of(error)
+            raise SettingsError(f"{where}: {name!r} cannot be called without arguments: {text}") from None
+        raise SettingsError(f"{where}: {name!r} cannot be made: {_described(error)}") from error
+
+
+def _needs_arguments(make: Callable[..., Any], args: Sequence[Any]) -> bool:
+    try:
+        inspect.signature(make).bind(*args)
+    except (TypeError, ValueError):
+        return True
+    return False
 
 
 # -- entry points --------------------------------------------------------------------------------------------------
@@ -143,9 +162,9 @@ def _loaded(point: EntryPoint, where: str) -> Any:
 
     try:
         return point.load()
-    except Exception as error:  # whatever another package does when it is imported
+    except own_errors() as error:  # whatever another package does when it is imported
         package = f" of package {point.dist.name}" if point.dist is not None else ""
-        text = f"{type(error).__name__}: {error}"
+        text = named(error)
         raise SettingsError(
             f"{where}: entry point {point.name!r}{package} ({point.value}) cannot be loaded: {text}"
         ) from None
@@ -216,15 +235,17 @@ def _made(name: str, where: str, harness: Harness | None) -> object:
             raise SettingsError(f"{where}: {engine_problem(name)}")
         target = _loaded(point, where)
     maker = getattr(target, "from_settings", None)
-    return maker(harness) if harness is not None and callable(maker) else made(target, name, where)
+    if harness is not None and callable(maker):
+        return _given(maker, name, where, harness)
+    return made(target, name, where)
 
 
 def usable(engine: object, where: str) -> object:
-    """The engine, if it was written for this protocol. Raises SettingsError."""
-    from pytest_memeval.engine.protocol import protocol_problem
+    """The engine, if it can be asked and was written for this protocol. Raises SettingsError."""
+    from pytest_memeval.engine_faults import engine_fault
     from pytest_memeval.options import SettingsError
 
-    problem = protocol_problem(engine)
+    problem = engine_fault(engine)
     if problem is not None:
         raise SettingsError(f"{where}: {problem}")
     return engine

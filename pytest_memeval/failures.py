@@ -15,8 +15,8 @@ from pytest_memeval.engine.protocol import StageError
 from pytest_memeval.llm.protocol import ChatModelError
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.outputs import OutputError
+from pytest_memeval.own_code import named, skips, text_of
 from pytest_memeval.results import CaseError
-from pytest_memeval.skips import skips
 
 #: Where an object lies in memory, as its repr says: different in every run.
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
@@ -41,13 +41,13 @@ def case_error(stage: str, error: BaseException) -> CaseError:
     """The record of why ``stage`` could not be measured. A group of exceptions is told by its first one."""
     error, others = _first_of_group(error)
     if isinstance(error, StageError | ChatModelError):
-        kind, text = error.kind, str(error)
+        kind, text = error.kind, text_of(error)
     elif isinstance(error, OutputError):
-        kind, text = "bad_output", str(error)
+        kind, text = "bad_output", text_of(error)
     elif (refused := _refused_by_proxy(error)) is not None:
         kind, text = refused
     elif isinstance(error, skips()):
-        kind, text = "engine_exception", f"{_skipper(stage)} skipped: {error}".rstrip(": ") + place_of(error)
+        kind, text = "engine_exception", f"{_skipper(stage)} skipped: {text_of(error)}".rstrip(": ") + place_of(error)
     else:
         kind, text = "engine_exception", describe_exception(error)
     return CaseError(stage, kind, redact(without_addresses(text)) + (f" (and {others} more)" if others else ""))
@@ -101,7 +101,12 @@ def _told_by_server(error: BaseException) -> dict[str, Any]:
 def describe_exception(error: BaseException) -> str:
     """``TypeName: text (file.py:12 in function)`` of the innermost frame in the user's own code, else (an installed
     engine) of the innermost one. No stack trace."""
-    return f"{type(error).__name__}: {error}".rstrip(": ") + place_of(error)
+    return named(error) + place_of(error)
+
+
+def told(error: BaseException) -> str:
+    """:func:`describe_exception` as it may be shown: no keys, and the same in equal runs."""
+    return redact(without_addresses(describe_exception(error)))
 
 
 def place_of(error: BaseException) -> str:

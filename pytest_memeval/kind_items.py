@@ -12,7 +12,7 @@ import pytest
 
 from pytest_memeval.harness import Harness
 from pytest_memeval.kinds import Kind, KindCase, KindRun, KindSet, untouched
-from pytest_memeval.node_cases import StageFailure, setup_of
+from pytest_memeval.node_cases import StageFailure, refuse_faulty, setup_of
 from pytest_memeval.node_keys import PREFETCHER, RUN, SAID
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.results import CaseError, CaseResult
@@ -169,6 +169,8 @@ class KindItem(pytest.Function):
         raise StageFailure(text, stage="case", kind="invalid_case")
 
     def _run(self, values: Mapping[str, Any]) -> KindRun:
+        if "memeval_engine" in values:
+            refuse_faulty(self, values["memeval_engine"])
         prefetcher = self.config.stash.get(PREFETCHER, None)
         prepared = prefetcher.take_kind(self, values) if prefetcher is not None else None
         if prepared is None:

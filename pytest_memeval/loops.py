@@ -79,7 +79,7 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("called from the loop's own thread: await the coroutine there instead")
-        future = asyncio.run_coroutine_threadsafe(_contained(work), self.loop())
+        future = asyncio.run_coroutine_threadsafe(contained(work), self.loop())
         try:
             while True:
                 try:
@@ -135,8 +135,9 @@ class LoopThread:
         thread.join(timeout)
 
 
-async def _contained(work: Coroutine[Any, Any, T]) -> tuple[BaseException | None, T | None]:
-    # SystemExit and KeyboardInterrupt would end the loop itself, and whoever waits on it would wait for ever.
+async def contained(work: Coroutine[Any, Any, T]) -> tuple[BaseException | None, T | None]:
+    """(what would end the loop, result). A SystemExit or KeyboardInterrupt that passes through a task ends its loop,
+    and whoever waits on that would wait for ever."""
     try:
         return None, await work
     except (SystemExit, KeyboardInterrupt) as error:

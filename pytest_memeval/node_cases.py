@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_memeval.node_keys import SOUND_ENGINE
 from pytest_memeval.session import harness_of
 
 if TYPE_CHECKING:
@@ -111,6 +112,18 @@ def sentences() -> Iterator[None]:
         yield
     except (DocumentError, ValueError) as error:
         raise StageFailure(str(error)) from None
+
+
+def refuse_faulty(node: Any, engine: object) -> None:
+    """Raise StageFailure for an engine, a project's fixture gave it, that cannot be asked for anything."""
+    if node.config.stash.get(SOUND_ENGINE, None) is engine:
+        return
+    from pytest_memeval.engine_faults import engine_fault
+
+    fault = engine_fault(engine)
+    if fault is not None:
+        raise StageFailure(fault)
+    node.config.stash[SOUND_ENGINE] = engine
 
 
 def is_case_item(node: Any) -> bool:

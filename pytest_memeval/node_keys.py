@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: The item's run, put there by the fixture that makes it and read when the item's record is written.
 RUN: pytest.StashKey[CaseRun] = pytest.StashKey()
+#: The engine that was looked at last, and found to be one.
+SOUND_ENGINE: pytest.StashKey[object] = pytest.StashKey()
 #: What the item's case printed and logged before its turn.
 SAID: pytest.StashKey[Said] = pytest.StashKey()
 #: The calls that the item's engine made through the proxy.

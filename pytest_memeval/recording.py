@@ -12,6 +12,7 @@ from pytest_memeval.failures import without_addresses
 from pytest_memeval.llm.protocol import CallOptions, ChatModel, ChatModelError, ChatReply
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.llm.sync import SyncCompletion
+from pytest_memeval.own_code import named
 from pytest_memeval.results import CallRecord
 
 
@@ -109,7 +110,7 @@ class StageChatModel(SyncCompletion):
 def _failed(record: CallRecord, error: BaseException, seconds: float) -> CallRecord:
     """A call that failed may have cost tokens all the same."""
     if not isinstance(error, ChatModelError):
-        text = redact(without_addresses(f"{type(error).__name__}: {error}".rstrip(": ")))
+        text = redact(without_addresses(named(error)))
         return replace(record, error=text, latency=seconds)
     return replace(
         record,

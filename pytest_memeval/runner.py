@@ -22,6 +22,7 @@ from pytest_memeval.failures import case_error
 from pytest_memeval.llm.protocol import ChatModel, Embedder
 from pytest_memeval.loops import LoopBlocked, LoopThread, run_here
 from pytest_memeval.outputs import Outputs
+from pytest_memeval.own_code import own_errors
 from pytest_memeval.results import CallRecord, CaseError, StageResult, StageStatus
 from pytest_memeval.run_settings import RunSettings
 from pytest_memeval.scoring import CaseScorer
@@ -272,7 +273,7 @@ class CaseRun:
                 if stage == "l1":
                     output = normalize_memories(output, self.registry, Notes(stage, self.outputs.facts))
                 given = replace(given, output=output, metrics=self._stages.measure(stage, output, given.metrics))
-            except Exception as error:  # an output that cannot be measured is an error of its stage
+            except own_errors() as error:  # an output that cannot be measured is an error of its stage
                 given = replace(given, error=case_error(stage, error))
             self._sections = None
         self.results[stage] = given

@@ -166,7 +166,7 @@ def protocol_problem(engine: object) -> str | None:
     """Why an engine that names the protocol it was written for (``protocol = "1.2"``) cannot be used here, in a
     sentence; ``None`` where it can, or names none."""
     declared = getattr(engine, "protocol", None)
-    if declared is None:
+    if declared is None or isinstance(declared, property):  # of a class that tells it once it is made
         return None
     kind = engine if isinstance(engine, type) else type(engine)
     name = getattr(engine, "name", kind.__name__)

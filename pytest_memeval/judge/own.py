@@ -15,6 +15,7 @@ from pytest_memeval.llm.protocol import ChatModelError
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.llm.sync import run_sync
 from pytest_memeval.loops import in_daemon_thread
+from pytest_memeval.own_code import named, own_errors
 
 
 class OwnJudge:
@@ -71,8 +72,8 @@ class OwnJudge:
             raise
         except ChatModelError as error:
             raise JudgeError(redact(without_addresses(str(error))), kind=error.kind) from error
-        except Exception as error:  # whatever the project's judge does
-            raise JudgeError(redact(without_addresses(f"{self.name}: {type(error).__name__}: {error}"))) from error
+        except own_errors() as error:  # whatever the project's judge does
+            raise JudgeError(redact(without_addresses(f"{self.name}: {named(error)}"))) from error
         return self._verdict(given, mode)
 
     def judge_sync(

@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 from pytest_memeval.llm.protocol import CallOptions, ChatReply
+from pytest_memeval.loops import contained
 
 T = TypeVar("T")
 
@@ -34,12 +35,15 @@ def run_sync(coroutine: Coroutine[Any, Any, T], *, timeout: float | None = None)
     Works with or without a running event loop in the calling thread (which it blocks). Must not be called from within
     a coroutine that itself runs on the background loop. Interrupting the wait cancels the coroutine.
     """
-    future = asyncio.run_coroutine_threadsafe(coroutine, _background_loop())
+    future = asyncio.run_coroutine_threadsafe(contained(coroutine), _background_loop())
     try:
-        return future.result(timeout)
+        escaped, result = future.result(timeout)
     except BaseException:
         future.cancel()
         raise
+    if escaped is not None:
+        raise escaped
+    return result  # type: ignore[return-value]  # set where nothing escaped
 
 
 class SyncCompletion:

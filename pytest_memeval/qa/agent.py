@@ -11,6 +11,7 @@ from typing import Any
 from pytest_memeval.datasets.models import QAPair, Sample
 from pytest_memeval.llm.protocol import ChatModel, ChatReply
 from pytest_memeval.llm.sync import SyncCompletion, run_sync
+from pytest_memeval.own_code import named, own_errors
 from pytest_memeval.qa.answering import Answerer, ChatAnswerer, ExtractiveAnswerer
 from pytest_memeval.qa.evaluation import EvalResult
 from pytest_memeval.qa.memory import BaseMemory, as_hits
@@ -87,8 +88,8 @@ def run_eval(dataset: Iterable[Sample], agent: BaseAgent, *, show_progress: bool
         try:
             agent.memory.reset()
             agent.ingest_sample(sample)
-        except Exception as error:  # whatever an agent does is an error of the sample's questions
-            failed = f"ingest: {type(error).__name__}: {error}"
+        except own_errors() as error:  # whatever an agent does is an error of the sample's questions
+            failed = f"ingest: {named(error)}"
         results += [_asked(agent, sample, pair, failed) for pair in sample.qa_pairs]
         if show_progress:
             errors = sum(result.error is not None for result in results)
@@ -104,8 +105,8 @@ def _asked(agent: BaseAgent, sample: Sample, pair: QAPair, failed: str | None) -
                 prediction = agent.answer(pair.question, pair.question_date)
             else:
                 prediction = agent.answer(pair.question)
-        except Exception as error:  # whatever an agent does is an error of the question
-            failed = f"answer: {type(error).__name__}: {error}"
+        except own_errors() as error:  # whatever an agent does is an error of the question
+            failed = f"answer: {named(error)}"
     return EvalResult(
         sample_id=sample.sample_id,
         question_id=pair.question_id,

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from pytest_memeval.datasets.models import Sample
 from pytest_memeval.engine.protocol import StageError
+from pytest_memeval.own_code import own_errors
 from pytest_memeval.results import CallRecord
-from pytest_memeval.skips import errors_and_skips
 from pytest_memeval.values import Hit
 
 #: Conversations of about so many turns in all are kept for questions to come.
@@ -74,7 +74,7 @@ class Conversations:
                 await asyncio.shield(conversation.reading)
             except asyncio.CancelledError:
                 raise
-            except errors_and_skips() as error:  # whatever a memory does; each question that needs it is told
+            except own_errors() as error:  # whatever a memory does; each question that needs it is told
                 self._failed.setdefault(key, error)
                 raise _told(error) from error
             yield conversation

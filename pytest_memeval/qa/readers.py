@@ -18,6 +18,7 @@ from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.protocol import StageContext, StageError
 from pytest_memeval.loops import in_daemon_thread
 from pytest_memeval.outputs import OutputError
+from pytest_memeval.own_code import own_errors
 from pytest_memeval.qa.memory import BaseMemory, as_hits
 from pytest_memeval.recording import StageChatModel
 from pytest_memeval.results import CallRecord
@@ -141,7 +142,7 @@ class EngineReader:
         ctx = self._context
         if ctx is not None and callable(getattr(self.engine, "release", None)):
             # What goes wrong here is no part of any question.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(*own_errors()):
                 await asyncio.wait_for(_call(self.engine.release, ctx), RELEASE_SECONDS)
         if self._databases is not None:
             self._databases.close()

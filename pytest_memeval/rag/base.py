@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.concurrency import Progress, in_order
 from pytest_memeval.rag.errors import describe, is_worth_another_try, kind_of_error
 from pytest_memeval.rag.summary import MetricSummary, SummaryResult, finite, summarize
@@ -150,7 +151,7 @@ class BaseEvaluator(ABC):
                 text = f"the sample's time limit of {self.sample_timeout:g} s is over"
                 return EvalResult(sample, feedback=text, error="timeout")
             return EvalResult(sample, feedback=describe(error), error=kind_of_error(error))
-        except Exception as error:  # whatever an evaluator raises is the sample's error, and no other's
+        except own_errors() as error:  # whatever an evaluator raises is the sample's error, and no other's
             return EvalResult(sample, feedback=describe(error), error=kind_of_error(error))
 
     async def _tried(self, sample: EvalSample) -> Any:
@@ -158,7 +159,7 @@ class BaseEvaluator(ABC):
         for left in range(max(0, self.retries), -1, -1):
             try:
                 return await self._called(sample)
-            except Exception as error:  # it goes on, unless another try is worth it
+            except own_errors() as error:  # it goes on, unless another try is worth it
                 if not left or not is_worth_another_try(error):
                     raise
             await asyncio.sleep(wait)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_memeval.extensions import imported
 from pytest_memeval.options import SettingsError
+from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.base import BaseEvaluator
 from pytest_memeval.rag.errors import describe
 from pytest_memeval.settings import Settings
@@ -50,7 +51,7 @@ def _evaluator(name: str, model: Callable[[], Any], where: str) -> BaseEvaluator
             target = target(**given)
         except SettingsError:
             raise
-        except Exception as error:  # whatever a constructor of the project's does
+        except own_errors() as error:  # whatever a constructor of the project's does
             raise SettingsError(f"{where}: {name!r} cannot be made: {describe(error)}") from error
     if not isinstance(target, BaseEvaluator):
         raise SettingsError(
@@ -75,7 +76,7 @@ def build_pipeline(name: str, where: str) -> Any:
     if inspect.isclass(target):
         try:
             target = target()
-        except Exception as error:  # whatever a constructor of the project's does
+        except own_errors() as error:  # whatever a constructor of the project's does
             raise SettingsError(f"{where}: {name!r} cannot be made: {describe(error)}") from error
     if not callable(target):
         raise SettingsError(f"{where}: {name!r} cannot be called, so it is no pipeline")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_memeval.llm.redaction import redact
+from pytest_memeval.own_code import named, text_of
 
 #: Bugs, and what a second attempt would meet again.
 _PERMANENT = (
@@ -28,9 +29,9 @@ def kind_of_error(error: BaseException) -> str:
 
 def describe(error: BaseException) -> str:
     """The error for people, without keys and tokens: its text, behind its type where it has no kind of its own."""
-    if isinstance(getattr(error, "kind", None), str) and str(error):
-        return redact(str(error))
-    return redact(f"{type(error).__name__}: {error}".rstrip(": "))
+    if isinstance(getattr(error, "kind", None), str) and text_of(error):
+        return redact(text_of(error))
+    return redact(named(error))
 
 
 def is_worth_another_try(error: BaseException) -> bool:

@@ -24,6 +24,7 @@ from pytest_memeval.documents.scalars import number_value
 from pytest_memeval.documents.tree import Document, Node
 from pytest_memeval.kinds import KindCase, KindSet
 from pytest_memeval.metrics.thresholds import Gate, MetricPath, Threshold, ThresholdError, parse_gate, parse_threshold
+from pytest_memeval.own_code import named, own_errors
 from pytest_memeval.rag.rows import RowReader, id_of, is_head, is_rag_row, row_nodes
 from pytest_memeval.rag.types import EvalDataset, EvalSample
 
@@ -265,8 +266,8 @@ class _Loader:
         except SettingsError as error:
             self.log.structure(node.at, str(error))
             return []
-        except Exception as error:  # whatever a generator of the project's does
-            self.log.structure(node.at, f"{node.text} could not generate samples: {type(error).__name__}: {error}")
+        except own_errors() as error:  # whatever a generator of the project's does
+            self.log.structure(node.at, f"{node.text} could not generate samples: {named(error)}")
             return []
         cases: list[RagCase] = []
         for number, sample in enumerate(dataset.samples, 1):

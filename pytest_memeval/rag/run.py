@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.kinds import KindRun
 from pytest_memeval.metrics.sections import SECTION_KEYS, SectionRecord
+from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.base import BaseEvaluator, EvalResult
 from pytest_memeval.rag.calls import calls_of_case
 from pytest_memeval.rag.contexts import SavedContexts
@@ -103,7 +104,7 @@ class RagRun(KindRun):
             try:
                 async with self.limit.place(self._setup.places_in(pipeline)):
                     self.sample = await answered(pipeline, self.sample, contexts)
-            except Exception as error:  # whatever a pipeline does
+            except own_errors() as error:  # whatever a pipeline does
                 kind = kind_of_error(error)
                 if kind in ("evaluator_exception", "timeout"):
                     kind = "generation_error"

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_memeval.llm.redaction import redact
+from pytest_memeval.own_code import named, own_errors
 from pytest_memeval.tuning.queries import Document, TuningError
 from pytest_memeval.tuning.space import Params
 
@@ -37,8 +38,8 @@ def load_search(target: str, corpus: Sequence[Document], *, timeout: float = 30.
     if callable(load):
         try:
             load([{"id": document.id, "content": document.content} for document in corpus])
-        except Exception as error:  # whatever the project's search does
-            raise TuningError(f"--search {target}: load() failed with {type(error).__name__}: {error}") from error
+        except own_errors() as error:  # whatever the project's search does
+            raise TuningError(f"--search {target}: load() failed with {named(error)}") from error
     search = getattr(found, "search", found)
     if not callable(search):
         raise TuningError(f"--search {target}: a {type(found).__name__} is no function search(query, params)")
@@ -59,8 +60,8 @@ def import_object(target: str, option: str) -> Any:
         sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module_name)
-    except Exception as error:  # whatever a module does when it is imported
-        raise TuningError(f"{option} {target}: cannot import {module_name}: {type(error).__name__}: {error}") from None
+    except own_errors() as error:  # whatever a module does when it is imported
+        raise TuningError(f"{option} {target}: cannot import {module_name}: {named(error)}") from None
     for name in attribute.split("."):
         try:
             found = getattr(found, name)
@@ -70,8 +71,8 @@ def import_object(target: str, option: str) -> Any:
         return found
     try:
         return found()
-    except Exception as error:  # whatever a constructor of the project's does
-        raise TuningError(f"{option} {target}: {type(error).__name__}: {error}") from error
+    except own_errors() as error:  # whatever a constructor of the project's does
+        raise TuningError(f"{option} {target}: {named(error)}") from error
 
 
 class HttpError(RuntimeError):

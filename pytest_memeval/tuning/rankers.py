@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.own_code import named, own_errors
 from pytest_memeval.search.params import SearchParams
 from pytest_memeval.tuning.diagnosis import Diagnosis, diagnose
 from pytest_memeval.tuning.evaluate import RouteRanks, fused_ranks
@@ -177,7 +178,7 @@ class CallableRanker:
             if inspect.isawaitable(answer):
                 answer = _wait_for(answer, self.timeout)
             return ids_of(answer), None
-        except (Exception, SystemExit) as error:
+        except own_errors() as error:
             return [], _failure(error)
 
     def _note_unknown(self, ids: Sequence[str]) -> None:
@@ -232,29 +233,23 @@ class _Threads:
 def _wait_for(answer: Any, timeout: float | None) -> Any:
     from pytest_memeval.llm.sync import run_sync
 
-    async def wait() -> tuple[Any, SystemExit | None]:
+    async def wait() -> Any:
         try:
             async with asyncio.timeout(timeout) as limit:
-                return await answer, None
+                return await answer
         except TimeoutError:
             if limit.expired():
                 raise TimeoutError(f"no answer within {timeout:g} s") from None
             raise
-        except SystemExit as error:  # which would end the loop
-            return None, error
 
     # On one loop for all calls: what the function keeps open stays usable.
-    found, left = run_sync(wait())
-    if left is not None:
-        raise left
-    return found
+    return run_sync(wait())
 
 
 def _failure(error: BaseException) -> str:
     from pytest_memeval.llm.redaction import redact
 
-    text = " ".join(str(error).split())
-    return redact(f"{type(error).__name__}: {text}" if text else type(error).__name__)[:300]
+    return redact(" ".join(named(error).split()))[:300]
 
 
 def ids_of(answer: Any) -> list[str]:

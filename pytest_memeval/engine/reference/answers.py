@@ -12,6 +12,7 @@ from pytest_memeval.engine.protocol import StageContext, StageError, UnusableAns
 from pytest_memeval.engine.reference.db import MemoryStore
 from pytest_memeval.llm.payload import PayloadError, as_items, parse_payload
 from pytest_memeval.llm.protocol import ChatModelError, ChatReply
+from pytest_memeval.own_code import named
 from pytest_memeval.values import ACTIONS
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ async def ask_for_items(
         problem = f"{error.kind}: {error}"
         raise
     except BaseException as error:
-        problem = f"{type(error).__name__}: {error}"
+        problem = named(error)
         raise
     finally:
         # A call that was cancelled may outlive the case, whose databases are closed then.
