@@ -26,7 +26,7 @@ _HOMES = {
     ),
     "cases.loader": "load_cases validate_case",
     "engine.protocol": "StageContext StageError",
-    "llm.protocol": "ChatModel ChatReply Embedder",
+    "llm.protocol": "ChatModel ChatReply Embedder Usage",
     "metrics.matching": "Matcher content_similarity match_memories",
     "metrics.l1": "L1Metrics aggregate_l1 compute_l1",
     "metrics.l15": "L15Metrics aggregate_l15 compute_l15",
@@ -103,6 +103,7 @@ __all__ = [
     "StageError",
     "StageResult",
     "TuningResult",
+    "Usage",
     "Verdict",
     "__version__",
     "aggregate_inject",
@@ -171,6 +172,7 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.llm.protocol import ChatModel as ChatModel
     from pytest_memeval.llm.protocol import ChatReply as ChatReply
     from pytest_memeval.llm.protocol import Embedder as Embedder
+    from pytest_memeval.llm.protocol import Usage as Usage
     from pytest_memeval.metrics.inject import InjectMetrics as InjectMetrics
     from pytest_memeval.metrics.inject import aggregate_inject as aggregate_inject
     from pytest_memeval.metrics.inject import compute_inject as compute_inject

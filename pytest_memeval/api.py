@@ -291,6 +291,7 @@ def _carry_out(
     finally:
         # An interrupt leaves the report of what was done, too.
         measured.close()
+        notes += recorder.costs.unpriced_note("max_cost") if limit is not None else ()
         report = recorder.finish(aborted=aborted, notes=notes)
     assert report is not None  # there is at least one case
     results = [recorder.results[work.node_id] for work in works if work.node_id in recorder.results]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from pytest_memeval.values import FREE_MODELS
 
 if TYPE_CHECKING:
     from pytest_memeval.llm.cost import PriceTable
@@ -22,6 +25,8 @@ class RunCosts:
         self._models = {own.variant_name: own.model for own in settings.setups()}
         #: US dollars that this run's own requests have cost so far.
         self.spent = 0.0
+        #: How many of them have a cost that is not known, by model.
+        self.unpriced: Counter[str] = Counter()
 
     def priced(self, result: CaseResult, *, paid: bool) -> CaseResult:
         """The result with the list price of each call; a model that costs nothing is free, an unknown one unknown.
@@ -32,7 +37,20 @@ class RunCosts:
         priced = replace(result, calls=tuple(replace(call, cost=self._price(call, asked)) for call in result.calls))
         if not paid:
             self.spent += self.of_requests(priced.calls, asked)
+            self.unpriced.update(
+                call.model or call.provider or "-" for call in priced.calls if _is_request(call) and call.cost is None
+            )
         return priced
+
+    def unpriced_note(self, option: str) -> tuple[str, ...]:
+        """A sentence on the requests that the limit ``option`` could not count, nothing where there were none."""
+        if not self.unpriced:
+            return ()
+        named = ", ".join(f"{model} ({count})" for model, count in sorted(self.unpriced.items()))
+        return (
+            f"{option} did not count requests whose cost is not known: {named}. A reply needs its usage, and the"
+            " model a price (--memeval-prices).",
+        )
 
     def with_embeddings_priced(self, result: CaseResult) -> CaseResult:
         """The result with what its embeddings cost, which is counted as spent."""
@@ -51,7 +69,7 @@ class RunCosts:
         """US dollars for those of the calls for which a server was asked, as far as prices are known. ``asked``: the
         model's name where the server gives it another one."""
         asked = asked or self._settings.model
-        return sum(self._price(call, asked) or 0.0 for call in calls if call.provider == "openai" and not call.cached)
+        return sum(self._price(call, asked) or 0.0 for call in calls if _is_request(call))
 
     @property
     def _price_table(self) -> PriceTable:
@@ -68,3 +86,8 @@ class RunCosts:
         if is_judging(call):
             asked = self._settings.judge_model or asked
         return price_of_call(call, self._price_table, asked)
+
+
+def _is_request(call: CallRecord) -> bool:
+    """Whether a server, or a model of the project's own, was asked for it in this run."""
+    return call.provider not in FREE_MODELS and not call.cached and call.attempts > 0

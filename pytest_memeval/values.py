@@ -20,6 +20,8 @@ DISTILL_STAGES: tuple[Stage, ...] = ("l1", "l15", "l2", "template", "inject", "s
 #: Every stage an engine can support.
 ALL_STAGES: tuple[Stage, ...] = (*DISTILL_STAGES, "qa", "rag")
 ACTIONS: tuple[Action, ...] = ("store", "update", "merge", "skip")
+#: Chat models whose answers cost a run nothing.
+FREE_MODELS: tuple[str, ...] = ("embedded", "recorded")
 
 
 def _no_extra() -> Mapping[str, Any]:

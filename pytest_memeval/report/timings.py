@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_memeval.results import CallRecord, CaseResult
+from pytest_memeval.values import FREE_MODELS
 
 #: What a question's time goes into; reading is a conversation's.
 QUESTION_STEPS: tuple[str, ...] = ("ingest", "search", "answer", "judge")
@@ -63,7 +64,8 @@ def call_timings(calls: Sequence[CallRecord]) -> dict[str, Any]:
     ``spent_usd`` is what this run's own requests cost, ``None`` where no call of a priced model was made.
     """
     latencies = sorted(call.latency for call in calls if call.attempts or call.cached)
-    spent = [0.0 if call.cached else call.cost for call in calls if call.cost is not None and call.provider == "openai"]
+    priced = [call for call in calls if call.cost is not None and call.provider not in FREE_MODELS]
+    spent = [0.0 if call.cached else call.cost or 0.0 for call in priced]
     return {
         "cached": sum(call.cached for call in calls),
         "attempts": sum(call.attempts for call in calls),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,3 +99,57 @@ def test_a_budget_without_a_price_is_refused(chat: ChatProject) -> None:
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--memeval-max-cost: the price of model 'my-own' is not known*--memeval-prices"])
     assert chat.server.count == 0
+
+
+#: A model of the project's own: each answer is said to take 5,000 tokens, or nothing is said.
+OWN = """
+import re
+
+from chat_project import answer_to
+from pytest_memeval import ChatReply, Usage
+
+
+class House:
+    name = "house"
+    model = MODEL
+
+    async def complete(self, messages, *, stage, **options):
+        return ChatReply(answer_to(messages[0]["content"], stage), usage=USAGE, model=self.model)
+"""
+
+
+@MODES
+@pytest.mark.parametrize("as_option", [True, False], ids=["option", "fixture"])
+@pytest.mark.parametrize(
+    ("model", "usage", "counted"),
+    [
+        ("'gpt-4o-mini'", "Usage(5000, 10)", True),
+        ("'unheard-of'", "Usage(5000, 10)", False),
+        ("None", "Usage()", False),
+    ],
+    ids=["priced", "no-price", "no-usage"],
+)
+def test_a_model_of_the_projects_own_is_paid_for_or_told_of(
+    dear_chat: ChatProject, mode: tuple[str, ...], as_option: bool, model: str, usage: str, counted: bool
+) -> None:
+    head = "import sys\nsys.path.insert(0, " + repr(str(Path(__file__).parent)) + ")\n"
+    dear_chat.write("house.py", head + OWN.replace("MODEL", model).replace("USAGE", usage))
+    fixture = (
+        "import house, pytest\n\n\n@pytest.fixture(scope='session')\ndef memeval_llm():\n    return house.House()\n"
+    )
+    dear_chat.write("conftest.py", "" if as_option else fixture)
+    named = ("--memeval-llm", "house:House") if as_option else ()
+    budget = ("--memeval-prices", "prices.yaml", "--memeval-max-cost", "0.10")
+    result = dear_chat.run(*named, *budget, "--memeval-concurrency", "1", *mode, fresh=True)
+    report = dear_chat.report()
+    notes = [note for note in report["notes"] if "max-cost" in note]
+    assert len(notes) == 1
+    if counted:
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        assert 10 <= report["counts"]["scored"] < 40
+        assert report["timings"]["calls"]["spent_usd"] == pytest.approx(report["counts"]["scored"] / 100)
+        assert "Stopped at the budget" in notes[0]
+    else:
+        assert report["counts"]["scored"] == 40
+        who = "house" if model == "None" else "unheard-of"
+        assert f"--memeval-max-cost did not count requests whose cost is not known: {who} (40)." in notes[0]
