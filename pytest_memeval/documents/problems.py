@@ -75,7 +75,7 @@ def nearest(value: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str |
 
 def did_you_mean(value: str, choices: Iterable[str]) -> str:
     """A suffix for a message: the nearest choice, else the list of the known ones (the first twelve)."""
-    known = list(choices)
+    known = list(dict.fromkeys(choices))
     guess = nearest(value, known)
     if guess is not None:
         return f"; did you mean {guess!r}?"
