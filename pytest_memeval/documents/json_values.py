@@ -12,15 +12,27 @@ from pytest_memeval.documents.yaml_parser import MAX_DEPTH
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.?)*"?|([\[{])|([\]}])', re.DOTALL)
 
 
+#: What Python takes for a number and JSON does not know, outside of strings.
+_NO_NUMBERS = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)', re.DOTALL)
+
+
+class _NoNumber(Exception):
+    """A constant that is none of JSON's."""
+
+
 class NestedTooDeep(json.JSONDecodeError):
     """Brackets within brackets, more than MAX_DEPTH of them; ``pos`` is the first one too many."""
 
 
 def json_value(text: str, **keywords: Any) -> Any:
     """As ``json.loads``, which the keywords go to, but NestedTooDeep (a JSONDecodeError, so a ValueError) for what is
-    nested more than MAX_DEPTH levels deep, however deep it is and whatever else is wrong with it."""
+    nested more than MAX_DEPTH levels deep, however deep it is and whatever else is wrong with it, and a JSONDecodeError
+    for NaN and Infinity, which are no JSON."""
     try:
-        value = json.loads(text, **keywords)
+        value = json.loads(text, parse_constant=_refuse, **keywords)
+    except _NoNumber as error:
+        place = next((match.start() for match in _NO_NUMBERS.finditer(text) if match[1]), 0)
+        raise json.JSONDecodeError(f"{error} is no number of JSON", text, place) from None
     except json.JSONDecodeError as error:
         at = _too_deep_at(text)
         if at is None or at > error.pos:
@@ -33,6 +45,10 @@ def json_value(text: str, **keywords: Any) -> Any:
             return value
         at = _too_deep_at(text) or 0
     raise NestedTooDeep(f"nested more than {MAX_DEPTH} levels deep", text, at)
+
+
+def _refuse(name: str) -> None:
+    raise _NoNumber(name)
 
 
 def _is_deep(value: Any) -> bool:

@@ -87,6 +87,8 @@ class L1Metrics:
     priority_compared: int = 0
     priority_within: int = 0
     priority_labelled: int = 0
+    #: Matched pairs whose labelled priority met one that is given, and no number to reckon with.
+    priority_unusable: int = 0
     dropped_labels: int = 0
     invalid_items: int = 0
     near_miss_count: int = 0
@@ -174,7 +176,9 @@ class L1Metrics:
         ratios["strict_match_rate"] = (self.strict_matches, self.cases)
         ratios["memory_type_accuracy"] = (self.memory_type_right, self.memory_type_labelled)
         ratios["time_velocity_accuracy"] = (self.time_velocity_right, self.time_velocity_labelled)
-        ratios["priority_mae"] = (self.priority_error, self.priority_compared)
+        # An error that cannot be told is not left out as if there were none: the whole case is unmeasured.
+        error = math.nan if self.priority_unusable else self.priority_error
+        ratios["priority_mae"] = (error, self.priority_compared + self.priority_unusable)
         ratios["priority_within_10"] = (self.priority_within, self.priority_labelled)
         ratios["memory_precision"] = (self.matched, self.predicted)
         ratios["memory_recall"] = (self.matched, self.labelled)
@@ -254,7 +258,8 @@ def compute_l1(
     Edges: nothing labelled and nothing predicted is a strict match whose other figures are ``None``; with one side
     empty F1 is 0. An optional label that the truth lacks is not scored; one that only the prediction lacks is wrong in
     the accuracies and in ``priority_within_10``, and out of ``priority_mae``. A priority that is NaN, infinite or
-    beyond ±1e12 is taken as missing. Raises ValueError for a negative count or a matcher that is not one to one.
+    beyond ±1e12 is taken as missing, but the section's ``priority_mae`` is NaN then: unmeasured. Raises ValueError for
+    a negative count or a matcher that is not one to one.
     """
     if dropped_labels < 0 or invalid_items < 0:
         raise ValueError(f"counts cannot be negative: dropped_labels={dropped_labels}, invalid_items={invalid_items}")
@@ -309,6 +314,12 @@ def compute_l1(
         priority_error=math.fsum(errors),
         priority_compared=len(errors),
         priority_within=sum(error <= priority_tolerance + _ROUNDING for error in errors),
+        priority_unusable=sum(
+            predicted[pair.pred_index].priority is not None
+            and _usable_priority(predicted[pair.pred_index].priority) is None
+            and _usable_priority(truth[pair.truth_index].priority) is not None
+            for pair in result.pairs
+        ),
         priority_labelled=sum(_usable_priority(truth[pair.truth_index].priority) is not None for pair in result.pairs),
         dropped_labels=dropped_labels,
         invalid_items=invalid_items,
@@ -337,6 +348,7 @@ _ADDED = (
     "priority_compared",
     "priority_within",
     "priority_labelled",
+    "priority_unusable",
     "dropped_labels",
     "invalid_items",
     "near_miss_count",

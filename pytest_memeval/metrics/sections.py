@@ -32,7 +32,8 @@ class SectionRecord:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def values(self) -> dict[str, float | None]:
-        """Each ratio's value for this case alone, ``None`` where the denominator is 0; counts as they are."""
+        """Each ratio's value for this case alone, ``None`` where the denominator is 0 or the value is not finite;
+        counts as they are."""
         shown = {
             name: _quotient(numerator, denominator)
             for name, (numerator, denominator) in self.ratios.items()
@@ -44,7 +45,7 @@ class SectionRecord:
         """The JSON form, with dicts of its own as far as figures go."""
         return {
             "values": self.values(),
-            "ratios": {name: list(pair) for name, pair in self.ratios.items()},
+            "ratios": {name: _written(pair) for name, pair in self.ratios.items()},
             "counts": dict(self.counts),
             "tables": {name: dict(table) for name, table in self.tables.items()},
             "details": dict(self.details),
@@ -54,7 +55,7 @@ class SectionRecord:
         """The same for a reader that changes nothing: counts, tables and details are the record's own."""
         return {
             "values": self.values(),
-            "ratios": {name: list(pair) for name, pair in self.ratios.items()},
+            "ratios": {name: _written(pair) for name, pair in self.ratios.items()},
             "counts": self.counts,
             "tables": self.tables,
             "details": self.details,
@@ -83,7 +84,15 @@ def _quotient(numerator: float, denominator: float) -> float | None:
             return 1.0
         if numerator == 0 < denominator:
             return 0.0
-    return numerator / denominator
+    value = numerator / denominator
+    return value if math.isfinite(value) else None
+
+
+def _written(pair: tuple[float, float]) -> list[float | None]:
+    """JSON has no NaN: what is not finite is written as null."""
+    if math.isfinite(pair[0]) and math.isfinite(pair[1]):
+        return list(pair)
+    return [number if math.isfinite(number) else None for number in pair]
 
 
 def _number(value: float | None) -> float:

@@ -15,7 +15,7 @@ from pytest_memeval.documents.problems import DocumentError
 
 SENTENCE = "nested more than 100 levels deep"
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=30,
 )
@@ -75,3 +75,13 @@ def test_however_deep(text: str) -> None:
 
 def test_many_brackets_side_by_side_are_not_deep() -> None:
     assert json_value(json.dumps([[{}]] * 1000)) == [[{}]] * 1000
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("text", ["{}", "[1, {}]", '{{"NaN": "Infinity, \\" NaN", "x": [{}]}}', ' [{}, "a'])
+def test_what_only_python_takes_for_a_number_is_refused_with_its_place(text: str, word: str) -> None:
+    written = text.replace("{{", "{").replace("}}", "}").replace("[{}", f"[{word}").replace("{}", word)
+    with pytest.raises(json.JSONDecodeError, match=f"{word} is no number of JSON") as caught:
+        json_value(written)
+    assert written[caught.value.pos :].startswith(word)
+    assert caught.value.pos == written.rindex(word)

@@ -142,7 +142,8 @@ class TestProperties:
         assert in_parts.tp == total.tp == sum(case.tp for case in cases)
         assert total.cases == len(cases)
         for name, (numerator, denominator) in total.section().ratios.items():
-            assert numerator == pytest.approx(sum(case.section().ratios.get(name, (0, 0))[0] for case in cases))
+            expected = sum(case.section().ratios.get(name, (0, 0))[0] for case in cases)
+            assert numerator == pytest.approx(expected, nan_ok=True)
             assert denominator == sum(case.section().ratios.get(name, (0, 0))[1] for case in cases)
 
     @given(truths)
@@ -197,6 +198,12 @@ class TestEdges:
         metrics = compute_l1([memory("a", priority=priority)], [label("a", priority=50.0)])
         assert metrics.priority_mae is None
         assert metrics.priority_within_10 == 0
+        # What is given and cannot be reckoned with makes the case unmeasured; what is not given leaves it out.
+        numerator, denominator = metrics.section().ratios["priority_mae"]
+        assert (math.isnan(numerator), denominator) == ((False, 0) if priority is None else (True, 1))
+        assert metrics.section().values()["priority_mae"] is None
+        unlabelled = compute_l1([memory("a", priority=priority)], [label("a")])
+        assert unlabelled.section().ratios["priority_mae"] == (0, 0)
 
     def test_optional_labels(self) -> None:
         predicted = [memory("abc", memory_type=None, priority=None, time_velocity=None)]

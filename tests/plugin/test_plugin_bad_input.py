@@ -50,3 +50,49 @@ def test_an_unusable_value_is_an_error_of_its_case_and_no_other(
     shown = capfd.readouterr().out
     assert said in shown
     assert "cases/good.yaml: 2 cases, 0 problems" in shown
+
+
+#: What is no priority → the same as Python that makes it.
+NO_PRIORITY = ["float('nan')", "float('inf')", "1e15", "10**400", "-1e300"]
+
+
+@MODES
+@pytest.mark.parametrize("priority", NO_PRIORITY)
+def test_a_priority_beyond_all_scales_leaves_its_case_unmeasured_and_says_so(
+    project: Project, mode: tuple[str, ...], priority: str
+) -> None:
+    project.write(
+        "line_engine.py",
+        f"""
+        class LineEngine:
+            name = "lines"
+
+            def extract(self, conversation, ctx):
+                text = conversation[0].content.partition(": ")[2]
+                priority = {priority} if text == "number 1 is called bbbbb" else 70
+                return [{{"content": text, "dimensions": ["identity"], "priority": priority}}]
+        """,
+    )
+    project.cases(good_cases(4))
+    project.run("cases", *mode).assert_outcomes(passed=4)
+    report = project.report()
+    assert report["l1"]["unmeasured"] == {"priority_mae": 1}
+    assert report["l1"]["n"]["priority_mae"]["cases"] == 3
+    assert report["l1"]["priority_mae"] == 10
+    assert report["l1"]["priority_within_10"] == 3 / 4
+    values = {entry["case_id"]: entry["l1"]["values"]["priority_mae"] for entry in report["per_case"]}
+    assert [values[f"eval-{n:03}"] for n in range(1, 5)] == [None, 10, 10, 10]
+
+
+@MODES
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_a_row_of_predictions_with_what_is_no_json_ends_the_run(
+    project: Project, mode: tuple[str, ...], word: str
+) -> None:
+    project.cases(good_cases(1))
+    row = '{"case_id": "eval-001", "l1": [{"content": "x", "dimensions": ["identity"], "priority": WORD}]}\n'
+    project.write("rows.jsonl", row.replace("WORD", "70") + row.replace("eval-001", "b").replace("WORD", word))
+    result = project.run("cases", "--memeval-predictions", "rows.jsonl", *mode)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = result.stderr.str().strip().splitlines()
+    assert f"rows.jsonl:2: not JSON: {word} is no number of JSON (column " in line
