@@ -120,6 +120,8 @@ class CaseHooks:
             and isinstance(call.excinfo.value, pytest.fail.Exception)
         ):
             _shorten(report, item)
+        if call.excinfo is not None and getattr(call.excinfo.value, "ends_run", False):
+            report.memeval_ends_run = call.excinfo.value.text  # type: ignore[attr-defined]  # one of our own
         if call.when == "setup" and SAID in item.stash and run is not None:
             # The case's own work in the place of the wait for what was left of it.
             report.duration = max(0.0, report.duration - run.waited + run.seconds)

@@ -60,6 +60,8 @@ class Controller:
         self._run_uid = ""
         #: What the run is compared with.
         self.baseline: Baseline | None = None
+        #: Whether a part that an option names, and every case needs, cannot be made.
+        self._refused = False
         #: What the run may cost, where there is a limit.
         self.budget: Budget | None = None
         #: What leaves out the cases of decided sets, where that was asked for.
@@ -166,7 +168,18 @@ class Controller:
         self._look_at(report)
         return result
 
+    def _refuse(self, report: pytest.TestReport) -> None:
+        """End the run where a part that an option names cannot be made, as where the name leads nowhere, which is known
+        earlier: every case needs it."""
+        refused: str | None = getattr(report, "memeval_ends_run", None)
+        if refused is not None and not self._evaluates_nothing():
+            from pytest_memeval.report.console import without_controls
+
+            self._refused = True
+            pytest.exit(without_controls(refused), returncode=pytest.ExitCode.USAGE_ERROR)
+
     def _look_at(self, report: pytest.TestReport) -> None:
+        self._refuse(report)
         outcome: str = report.outcome
         if outcome == "rerun" and report.when in PHASES:
             # A crash that is run again (phase "???") has no teardown to drop.
@@ -278,6 +291,8 @@ class Controller:
         if (self._recorder is None and not self._collected) or self._evaluates_nothing():
             return
         recorder = self.recorder
+        if self._refused and not recorder.results:
+            return  # nothing was measured
         if HARNESS in self.config.stash:
             recorder.left_behind += self.config.stash[HARNESS].left_behind
         if not recorder.selected:

@@ -59,8 +59,9 @@ def memeval_engine(request: pytest.FixtureRequest) -> object:
         return recorded
     from pytest_memeval.variant_harness import variant_of
 
-    with sentences():
-        return variant_of(harness_of(request.node.config), variant).build_engine()
+    harness = variant_of(harness_of(request.node.config), variant)
+    with sentences(harness.settings.engine):
+        return harness.build_engine()
 
 
 @pytest.fixture(scope="session")
@@ -72,16 +73,18 @@ def memeval_llm(request: pytest.FixtureRequest) -> ChatModel:
         return recorded.no_model()
     from pytest_memeval.variant_harness import variant_of
 
-    with sentences():
-        return variant_of(harness_of(request.node.config), variant).build_llm()
+    harness = variant_of(harness_of(request.node.config), variant)
+    with sentences(harness.settings.llm_name):
+        return harness.build_llm()
 
 
 @pytest.fixture(scope="session")
 def memeval_judge(request: pytest.FixtureRequest) -> Judge | None:
     """The judge of answers (--memeval-judge-model, or --memeval-judge), ``judge_sync`` for plain code; ``None`` where
     none is named, since the offline model is never one."""
-    with sentences():
-        return harness_of(request.node.config).build_judge()
+    harness = harness_of(request.node.config)
+    with sentences(harness.settings.judge):
+        return harness.build_judge()
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_memeval.extensions import is_address
 from pytest_memeval.node_keys import SOUND_ENGINE
 from pytest_memeval.session import harness_of
 
@@ -27,13 +28,14 @@ else:
 class StageFailure(Failed):
     """A case that could not be measured: shown as its message alone, without a stack trace.
 
-    ``kind`` is set where the record of the case does not say it yet.
+    ``kind`` is set where the record of the case does not say it yet; ``ends_run`` where every other case would fail
+    with the same words.
     """
 
     #: Shown by its bare name, as pytest's own outcomes are.
     __module__ = "builtins"
 
-    def __init__(self, message: str, *, stage: str = "setup", kind: str | None = None) -> None:
+    def __init__(self, message: str, *, stage: str = "setup", kind: str | None = None, ends_run: bool = False) -> None:
         # What an engine says must not steer the terminal; the record has it as it was.
         from pytest_memeval.report.console import without_controls
 
@@ -42,6 +44,7 @@ class StageFailure(Failed):
         self.text = message
         self.stage = stage
         self.kind = kind
+        self.ends_run = ends_run
 
 
 #: Keywords of ``@pytest.mark.memeval``.
@@ -104,14 +107,15 @@ def _relative(path: Path, root: Path) -> str:
 
 
 @contextmanager
-def sentences() -> Iterator[None]:
-    """What cannot be made of the settings or files is told by its message alone."""
+def sentences(part: str | None = None) -> Iterator[None]:
+    """What cannot be made of the settings or files is told by its message alone. Where it is the one ``part`` that an
+    option names as ``module:attribute``, no case can have it."""
     from pytest_memeval.documents.problems import DocumentError
 
     try:
         yield
     except (DocumentError, ValueError) as error:
-        raise StageFailure(str(error)) from None
+        raise StageFailure(str(error), ends_run=part is not None and ":" in part and not is_address(part)) from None
 
 
 def refuse_faulty(node: Any, engine: object) -> None:

@@ -173,3 +173,110 @@ def test_an_exception_without_words_is_an_error_of_its_stage(project: Project, m
     (error,) = project.report()["per_case"][0]["errors"]
     assert error["kind"] == "engine_exception"
     assert error["message"].startswith(f"Silent: {SILENT} (conftest.py:")
+
+
+DEAD = """
+import sys
+from line_engine import LineEngine
+
+
+class Raises(LineEngine):
+    def __init__(self):
+        raise RuntimeError("no key \\x1b[31m")
+
+
+class Leaves(LineEngine):
+    def __init__(self):
+        sys.exit(0)
+
+
+class Needs(LineEngine):
+    def __init__(self, key):
+        self.key = key
+
+
+class Faulty(LineEngine):
+    def supported_stages(self):
+        return None
+
+
+def factory():
+    raise TypeError("inside")
+
+
+class Model:
+    def __init__(self):
+        raise RuntimeError("no weights")
+
+    def complete(self, messages, *, stage):
+        return "[]"
+"""
+
+DEAD_SENTENCES = {
+    ("engine", "Raises"): "'dead:Raises' cannot be made: RuntimeError: no key \\x1b[31m (dead.py:8 in __init__)",
+    ("engine", "Leaves"): "'dead:Leaves' cannot be made: SystemExit: 0 (dead.py:13 in __init__)",
+    ("engine", "Needs"): "'dead:Needs' cannot be called without arguments: ",
+    ("engine", "Faulty"): "engine Faulty: its supported_stages() gives None",
+    ("engine", "factory"): "'dead:factory' cannot be made: TypeError: inside (dead.py:27 in factory)",
+    ("llm", "Model"): "'dead:Model' cannot be made: RuntimeError: no weights (dead.py:32 in __init__)",
+}
+
+
+def dead_project(project: Project) -> None:
+    project.write("dead.py", DEAD)
+    project.write("conftest.py", "")
+    project.cases(good_cases(5))
+
+
+@pytest.mark.parametrize(("option", "name"), DEAD_SENTENCES)
+@pytest.mark.parametrize("by", ["option", "ini"])
+def test_a_part_that_cannot_be_made_ends_the_run_at_its_first_case(
+    project: Project, option: str, name: str, by: str
+) -> None:
+    dead_project(project)
+    arguments = [f"--memeval-{option}", f"dead:{name}"]
+    if by == "ini":
+        arguments = []
+        project.write("pytest.ini", f"[pytest]\nmemeval_{option} = dead:{name}\n")
+    result = project.run(*arguments)
+    text = result.stdout.str() + result.stderr.str()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    sentence = DEAD_SENTENCES[option, name]
+    assert f"Exit: {'--' if by == 'option' else ''}memeval{'-' if by == 'option' else '_'}{option}: {sentence}" in text
+    assert "\x1b[31m" not in text
+    assert "extensions.py" not in text
+    assert "passed" not in text
+    # Nothing was measured, so there is nothing to report.
+    assert not (project.path / "out").exists()
+
+
+@MODES
+def test_it_ends_at_its_first_case_in_two_processes_too(project: Project, mode: tuple[str, ...]) -> None:
+    dead_project(project)
+    result = project.run("--memeval-engine", "dead:Raises", *mode)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "Exit: --memeval-engine: 'dead:Raises' cannot be made: RuntimeError: no key" in result.stdout.str()
+    assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+    assert not (project.path / "out").exists()
+
+
+@MODES
+def test_what_was_measured_before_is_reported(project: Project, mode: tuple[str, ...]) -> None:
+    dead_project(project)
+    project.write(
+        "cases/alone/conftest.py",
+        """
+        import pytest
+        from line_engine import LineEngine
+
+        @pytest.fixture(scope="session")
+        def memeval_engine():
+            return LineEngine()
+        """,
+    )
+    project.cases(good_cases(2), name="cases/alone/v001.yaml")
+    (project.path / "cases" / "v001.yaml").rename(project.path / "cases" / "z001.yaml")
+    result = project.run("--memeval-engine", "dead:Raises", "--dist", "loadfile", *mode)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    if not mode:
+        assert project.report()["counts"]["scored"] == 2

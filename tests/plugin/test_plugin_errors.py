@@ -130,12 +130,11 @@ def test_an_error_keeps_the_figures_of_the_stages_before(project: Project, mode:
 def test_a_fixture_that_fails_is_an_error_of_each_of_its_cases(project: Project, mode: tuple[str, ...]) -> None:
     project.cases(good_cases(2))
     project.write("conftest.py", "")
-    project.write("needy.py", "class Engine:\n    def __init__(self, place):\n        pass\n")
-    result = project.run("--memeval-engine", "needy:Engine", *mode)
+    result = project.run("--memeval-engine", "http://127.0.0.1:9", *mode)
     result.assert_outcomes(errors=2)
     text = result.stdout.str()
     for line in (3, 4):
-        assert f"\ncases/v001.yaml:{line}: [setup] --memeval-engine: 'needy:Engine' cannot be called without" in text
+        assert f"\ncases/v001.yaml:{line}: [setup] --memeval-engine: http://127.0.0.1:9: cannot be reached" in text
     report = project.report()
     assert report["counts"]["errored"] == 2
     # The records do not repeat the place, which the entry has already.
