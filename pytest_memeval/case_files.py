@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 #: A case file that brings prompts or a registry of its own, in either style of YAML.
 OWN = {key: re.compile(rf"""(?m)(^|[{{,])\s*["']?{key}["']?\s*:""") for key in ("prompts", "registry")}
 SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl"})
+#: So many files of no pattern are named in a folder.
+_NAMED = 8
 #: What a worker says at its end where :func:`left_unseen` is true of it.
 UNSEEN_OUTPUT = "memeval_left_unseen"
 PATTERNS = pytest.StashKey[list[Any]]()
@@ -24,7 +27,7 @@ def is_case_file(path: Path, parent: pytest.Collector, *, claimed: bool) -> bool
     named = parent.session.isinitpath(path)
     if not named and not matches_files(config, path):
         return False
-    if path.suffix in (".jsonl", ".json"):
+    if path.suffix.lower() in (".jsonl", ".json"):
         return not claimed
     from pytest_memeval.cases.loader import looks_like_case_file
 
@@ -60,22 +63,64 @@ def left_unseen(config: pytest.Config) -> bool:
 def unmatched_folders(config: pytest.Config) -> list[str]:
     """A sentence for each folder on the command line in which only files that ``memeval_files`` leaves out look like
     case files."""
-    from pytest_memeval.cases.loader import looks_like_case_file
+    from pytest_memeval.cases.loader import seems_forgotten
 
     found = []
     for argument in config.args:
         folder = config.invocation_params.dir / argument.partition("::")[0]
         if not folder.is_dir():
             continue
-        files = (file for suffix in (".yaml", ".yml") for file in sorted(folder.rglob(f"*{suffix}")))
-        other = next((file for file in files if not matches_files(config, file) and looks_like_case_file(file)), None)
+        files = _files_below(config, folder)
+        other = next((file for file in files if not matches_files(config, file) and seems_forgotten(file)), None)
         if other is not None:
-            patterns = ", ".join(config.getini("memeval_files"))
-            found.append(
-                f"{other.relative_to(folder).as_posix()} in {argument} looks like a case file, but no pattern of"
-                f" memeval_files has it ({patterns}); name the file itself, or add a pattern"
-            )
+            found.append(_unmatched(config, [other.relative_to(folder).as_posix()], argument))
     return found
+
+
+def unmatched_beside(config: pytest.Config, taken: Iterable[str]) -> list[str]:
+    """A sentence for each folder of case files of the run, ``taken`` (relative to rootdir), that has others besides,
+    under names that ``memeval_files`` leaves out. Nothing of folders in which files were named one by one."""
+    from pytest_memeval.cases.loader import seems_forgotten
+
+    named = {Path(os.path.abspath(config.invocation_params.dir / arg.partition("::")[0])) for arg in config.args}
+    ours = {Path(os.path.abspath(config.rootpath / name)) for name in taken}
+    found = []
+    for folder in sorted({file.parent for file in ours if file.suffix.lower() in SUFFIXES}):
+        if not any(folder.is_relative_to(root) and root.is_dir() for root in named):
+            continue
+        others = (file for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES)
+        left = [file for file in others if file not in ours | named and not matches_files(config, file)]
+        names = [file.name for file in left if seems_forgotten(file)]
+        if names:
+            found.append(_unmatched(config, names, os.path.relpath(folder, config.invocation_params.dir)))
+    return found
+
+
+def _unmatched(config: pytest.Config, names: list[str], folder: str) -> str:
+    patterns = ", ".join(config.getini("memeval_files"))
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    if len(names) == 1:
+        return (
+            f"{shown} in {folder} looks like a case file, but no pattern of memeval_files has it ({patterns}); name the"
+            " file itself, or add a pattern"
+        )
+    return (
+        f"{shown} in {folder} look like case files, but no pattern of memeval_files has them ({patterns}); name the"
+        " files themselves, or add a pattern"
+    )
+
+
+def _files_below(config: pytest.Config, folder: Path) -> Iterator[Path]:
+    """Files with a suffix of ours, sorted, in the folders that pytest would go to."""
+    passed_over = config.getini("norecursedirs")
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not any(fnmatch(name, pattern) for pattern in passed_over)
+            and not os.path.exists(os.path.join(place, name, "pyvenv.cfg"))
+        )
+        yield from (Path(place, name) for name in sorted(names) if Path(name).suffix.lower() in SUFFIXES)
 
 
 def names_own(config: pytest.Config, key: str) -> bool:
@@ -86,10 +131,10 @@ def names_own(config: pytest.Config, key: str) -> bool:
         path = config.invocation_params.dir / argument.partition("::")[0]
         files = path.rglob("*") if path.is_dir() else [path]
         for file in files:
-            if file.suffix in (".yaml", ".yml"):
+            if file.suffix.lower() in (".yaml", ".yml"):
                 likely = looks_like_case_file(file)
             else:
-                likely = file.suffix in SUFFIXES and matches_files(config, file)
+                likely = file.suffix.lower() in SUFFIXES and matches_files(config, file)
             ours = file.is_file() and (file == path or likely)
             if ours and OWN[key].search(file.read_text(encoding="utf-8", errors="replace")):
                 return True
@@ -102,7 +147,7 @@ def nodes_of_cases(config: pytest.Config, ids: Iterable[str]) -> list[str]:
     found = []
     for node_id in ids:
         name, _, rest = node_id.partition("::")
-        if rest and Path(name).suffix in SUFFIXES:
+        if rest and Path(name).suffix.lower() in SUFFIXES:
             if name not in known:
                 known[name] = _is_taken(config, name)
             if known[name]:

@@ -171,6 +171,9 @@ def _validate(arguments: argparse.Namespace) -> int:
         cases = "1 case" if len(case_set.cases) == 1 else f"{len(case_set.cases)} cases"
         words = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         say(f"{path}: {cases}, {words}")
+    for folder in arguments.files:
+        for line in _forgotten(folder, files) if folder.is_dir() else ():
+            say(f"note: {line}", sys.stderr)
     return 1 if found else 0
 
 
@@ -186,13 +189,27 @@ def _case_files(paths: Sequence[Path]) -> list[Path]:
             inside = [file for file in inside if looks_like_case_file(file)]
             inside += sorted(path.rglob("*.memeval.jsonl"))
             if not inside:
-                raise SettingsError(f"{path}: no case file in this folder")
+                forgotten = "; ".join(_forgotten(path, inside))
+                raise SettingsError(f"{path}: no case file in this folder" + (forgotten and f"; {forgotten}"))
             found += inside
         elif path.is_file():
             found.append(path)
         else:
             raise SettingsError(f"{path}: no such file")
     return found
+
+
+def _forgotten(folder: Path, taken: Sequence[Path]) -> list[str]:
+    """A sentence for each file of a folder that holds cases, most likely, under a name that is not looked for."""
+    from pytest_memeval.cases.loader import seems_forgotten
+
+    known = set(taken)
+    return [
+        f"{file} looks like a case file, but of a folder only *.yaml, *.yml and *.memeval.jsonl are taken; name the"
+        " file itself, or rename it"
+        for file in sorted(folder.rglob("*"))
+        if file not in known and seems_forgotten(file)
+    ]
 
 
 def _schema(arguments: argparse.Namespace) -> int:

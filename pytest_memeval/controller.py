@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen, nodes_of_cases, unmatched_folders
+from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen, nodes_of_cases, unmatched_beside, unmatched_folders
 from pytest_memeval.session import CHOSEN_DIST, HANDED, HARNESS, RESUME_FROM, refuse_misspelt, settings_of
 
 if TYPE_CHECKING:
@@ -380,6 +380,9 @@ class Controller:
         )
         terminalreporter.section("memeval")
         write_lines(terminalreporter, list(lines))
+        if recorder.report is not None or recorder.variants is not None:
+            unmatched = unmatched_beside(self.config, set(recorder.selected.values()))
+            write_lines(terminalreporter, [(f"memeval: {line}", {"yellow": True}) for line in unmatched])
 
 
 def _lost(report: Mapping[str, Any] | None) -> bool:

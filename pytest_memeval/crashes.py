@@ -91,7 +91,7 @@ class Crashes:
         from pytest_memeval.scopes import set_info
 
         path = self._config.rootpath / set_path
-        if path.suffix not in SUFFIXES or not path.is_file():
+        if path.suffix.lower() not in SUFFIXES or not path.is_file():
             return None
         harness = harness_of(self._config)
         kind = kind_of(path)

@@ -232,7 +232,7 @@ def _is_used(config: pytest.Config) -> bool:
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Generator[None, list[Any], list[Any]]:
     found = yield
-    if file_path.suffix in SUFFIXES and is_case_file(file_path, parent, claimed=bool(found)):
+    if file_path.suffix.lower() in SUFFIXES and is_case_file(file_path, parent, claimed=bool(found)):
         harness_of(parent.config)
         from pytest_memeval.items import CaseFile
         from pytest_memeval.kind_items import KindFile

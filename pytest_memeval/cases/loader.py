@@ -13,7 +13,7 @@ from pytest_memeval.cases.fieldtypes import AsNode, Field, Row, Table
 from pytest_memeval.cases.lint import lint
 from pytest_memeval.cases.models import CaseSet, CaseSetMeta, EvalCase
 from pytest_memeval.cases.reporting import ProblemLog, place_of
-from pytest_memeval.cases.sniff import looks_like_case_file
+from pytest_memeval.cases.sniff import looks_like_case_file, seems_forgotten
 from pytest_memeval.cases.tables import CASE, CASE_FILE, INPUT_KEYS, META, TRUTH_KEYS
 from pytest_memeval.documents.canonical import content_hash
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean, nearest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
     from pytest_memeval.assets.templates import Templates
 
-__all__ = ["load_case_set", "load_cases", "looks_like_case_file", "validate_case"]
+__all__ = ["load_case_set", "load_cases", "looks_like_case_file", "seems_forgotten", "validate_case"]
 
 #: Kinds of case sets that can be run.
 RUNNABLE_KINDS: tuple[str, ...] = ("distill",)

@@ -17,7 +17,7 @@ HEAD = 64 * 1024
 #: Sections of a distillation set.
 DISTILL_SECTIONS: tuple[str, ...] = ("l1", "l15", "l2", "inject", "search")
 
-_DECLARED = re.compile(rb"(?:^|\n)[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)[\"']?[ \t]*(?:#[^\n]*)?\r?(?:\n|$)")
+_DECLARED = re.compile(rb"(?:^|[\r\n])[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)[\"']?[ \t]*(?:#[^\r\n]*)?(?:[\r\n]|$)")
 
 
 def kind_named(name: str) -> Kind:
@@ -46,7 +46,7 @@ def kind_of(path: Path) -> Kind | None:
                 if found is not None:
                     name = found[1].decode()
                     return kind_named(name) if name in KINDS else None
-                if re.search(rb"(?:^|\n)[\"']?dataset[\"']?[ \t]*:", head) is None:
+                if re.search(rb"(?:^|[\r\n])[\"']?dataset[\"']?[ \t]*:", head) is None:
                     return None
     except (OSError, ValueError):
         return None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_memeval.cases.loader import load_case_set, looks_like_case_file
+from pytest_memeval.cases.loader import load_case_set, looks_like_case_file, seems_forgotten
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,32 @@ from pytest_memeval.cases.loader import load_case_set, looks_like_case_file
         (b"a: 1\n" * 40_000 + b"cases:\n", True),
         (b"-" + b" " * 65_535 + b"cases:\n", False),
         (b"kind: rag".rjust(65_536, b"\n") + b"ged\n", False),
+        # old line ends, and encodings without a mark
+        (b"meta: {}\rcases:\r  - 1\r", True),
+        (b"kind: qa\rx: 1\r", True),
+        ("meta: {}\ncases:\n".encode("utf-16-le"), True),
+        ("meta: {}\ncases:\n".encode("utf-16-be"), True),
+        ("meta: {}\ncase:\n".encode("utf-16-le"), False),
+        (b"a\0", False),
+        # cases under a key that is nearly theirs, under another, or under none
+        (b"case:\n  - case_id: a\n", True),
+        (b"meta: {}\nCases:\n  - conversation: hi\n", True),
+        (b"CASES:\n  - {case_id: a}\n", True),
+        (b"csaes:\n  - {'case_id': a}\n", True),
+        (b"caeses:\n  - case_id: a\n", True),
+        (b"'casse' :\n  - case_id: a\n", True),
+        (b'{"Cases": [{"case_id": 1}]}', True),
+        (b"evals:\n  - case_id: a\n    conversation: hi\n", True),
+        (b"- case_id: a\n  conversation: hi\n", True),
+        (b'[{"case_id": "a", "expected_l1": {}}]', True),
+        (b"  meta: {}\n  cases:\n    - case_id: a\n      questions: []\n", True),
+        (b"case: the first\nother: 1\n", False),
+        (b"Cases: [1, 2]\n", False),
+        (b"# case:\n#   - case_id: a\n#     conversation: hi\nx: 1\n", False),
+        (b"rows:\n  - case_id: a\n    score: 1\n", False),
+        (b"cache:\n  - case_id: a\n", False),
+        (b"- conversation: hi\n", False),
+        (b"x" * 70_000 + b"\n- case_id: a\n  conversation: hi\n", False),
         # quoted keys, and mappings in braces: JSON is YAML too
         (b'meta: {}\n"cases":\n  - 1\n', True),
         (b"'kind': 'qa'\n", True),
@@ -92,3 +118,34 @@ def test_it_never_raises(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.yaml"
     os.mkfifo(pipe)  # opening it would wait for ever
     assert not looks_like_case_file(pipe)
+
+
+ROW = b'{"case_id": "a", "conversation": "hi", "expected_l1": {"memories": []}}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("plain.jsonl", ROW, True),
+        ("UP.JSONL", b'{"meta": {}}\n' + ROW, True),
+        ("plain.json", b'{"meta": {}, "cases": [' + ROW + b"]}", True),
+        ("plain.json", b'{"Cases": [' + ROW + b"]}", True),
+        ("plain.json", b"[" + ROW + b"]", True),
+        ("x.memeval.json", b"{}", True),
+        ("X.MEMEVAL.JSONL", b"", True),
+        ("UP.YAML", b"cases: []\n", True),
+        ("UP.YAML", b"case: 1\n", False),
+        ("report.json", b'{"schema_version": "1.0", "per_case": [' + ROW + b"]}", False),
+        ("rows.jsonl", b'{"case_id": "a", "l1": []}\n', False),
+        ("answers.jsonl", b'{"question": "who?", "answer": "me"}\n', False),
+        ("distractors.jsonl", b'{"content": "x"}\n', False),
+        ("package.json", b'{"name": "x"}', False),
+        ("notes.md", b"cases:\n", False),
+        ("none.json", None, False),
+    ],
+)
+def test_what_nobody_collects_by_its_name(tmp_path: Path, name: str, content: bytes | None, expected: bool) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    assert seems_forgotten(path) is expected

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from plugin_project import MODES, Project, case, good_cases
 
 from pytest_memeval.assets.registry import SHIPPED_REGISTRY
+from pytest_memeval.cli import main
 
 REGISTRY = SHIPPED_REGISTRY.read_text(encoding="utf-8").replace("\npriority: [0, 100]\n", "\npriority: [1, 5]\n")
 
@@ -157,3 +159,125 @@ def test_an_engine_that_is_not_there_ends_the_run_before_it_starts(project: Proj
     result = project.run("cases/v001.yaml", "--memeval-engine", "no_such_module:Engine", *mode)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "--memeval-engine: 'no_such_module:Engine' cannot be imported" in result.stderr.str()
+
+
+ONE = good_cases(1)[0]
+
+
+def _entry(case_id: str) -> str:
+    return json.dumps(ONE | {"case_id": case_id})
+
+
+#: Names of files with cases → what is in them; "ID" stands for the case's id.
+TAKEN = {
+    "quoted.yaml": 'meta: {gates: []}\n"cases":\n  - ENTRY\n',
+    "flow.yaml": "{meta: {gates: []}, cases: [ENTRY]}\n",
+    "compact.yaml": '{"meta": {"gates": []}, "cases": [ENTRY]}',
+    "indented.yaml": "  meta: {gates: []}\n  cases:\n    - ENTRY\n",
+    "old-mac.yml": "meta: {gates: []}\rcases:\r  - ENTRY\r",
+    "below/list.yaml": "- ENTRY\n",
+}
+MISSPELT = {
+    "typo.yaml": ("case:\n  - ENTRY\n", "unknown key 'case' in the file; did you mean 'cases'?"),
+    "caps.yaml": ("Cases:\n  - ENTRY\n", "unknown key 'Cases' in the file; did you mean 'cases'?"),
+    "braces.yaml": ('{"casse": [ENTRY]}', "unknown key 'casse' in the file; did you mean 'cases'?"),
+    "other.yaml": ("evals:\n  - ENTRY\n", "unknown key 'evals' in the file; known: meta, kind, dataset, cases"),
+}
+FORGOTTEN = {
+    "UP.MEMEVAL.JSONL": "ENTRY\n",
+    "UP.YAML": "meta: {gates: []}\ncases:\n  - ENTRY\n",
+    "plain.json": '{"meta": {"gates": []}, "cases": [ENTRY]}',
+    "plain.jsonl": "ENTRY\n",
+    "x.memeval.json": '{"meta": {"gates": []}, "cases": [ENTRY]}',
+}
+FOREIGN = {
+    "compose.yaml": "services: {}\n",
+    "config.json": '{"cases": 3}',
+    "rows.jsonl": '{"case_id": "a", "l1": []}\n',
+}
+PATTERNS = "(cases/**/*.yaml, cases/**/*.yml, *.memeval.yaml, *.memeval.jsonl)"
+
+
+def _files(project: Project, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = project.path / "cases" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.replace("ENTRY", _entry(Path(name).stem)).encode())
+
+
+@MODES
+def test_however_cases_are_written_they_are_run(project: Project, mode: tuple[str, ...]) -> None:
+    _files(project, {**TAKEN, **FOREIGN})
+    result = project.run("--memeval-no-gate", *mode)
+    result.assert_outcomes(passed=len(TAKEN))
+    assert set(project.outcomes()) == {Path(name).stem for name in TAKEN}
+    assert "memeval_files" not in result.stdout.str()
+
+
+@MODES
+@pytest.mark.parametrize("name", MISSPELT)
+def test_cases_under_a_misspelt_key_are_an_error_and_not_left_out(
+    project: Project, mode: tuple[str, ...], name: str
+) -> None:
+    text, said = MISSPELT[name]
+    _files(project, {"good.yaml": TAKEN["quoted.yaml"], name: text})
+    result = project.run("cases", *mode)
+    assert result.ret != 0
+    assert f"cases/{name}:1:" in result.stdout.str()
+    assert said in result.stdout.str()
+
+
+@MODES
+def test_files_of_no_pattern_beside_those_that_are_run_are_named(project: Project, mode: tuple[str, ...]) -> None:
+    _files(project, {"good.yaml": TAKEN["quoted.yaml"], **FORGOTTEN, **FOREIGN})
+    for folder in ("cases", "."):
+        result = project.run(folder, *mode)
+        result.assert_outcomes(passed=1)
+        (line,) = [line for line in result.outlines if line.startswith("memeval: ")]
+        assert line == (
+            f"memeval: {', '.join(FORGOTTEN)} in cases look like case files, but no pattern of memeval_files has them"
+            f" {PATTERNS}; name the files themselves, or add a pattern"
+        )
+    # Whoever names a file means that one; and what the line advises works.
+    named = [f"cases/{name}" for name in FORGOTTEN]
+    for arguments, count in ((["cases/good.yaml"], 1), ([*named, "--memeval-no-gate"], 5)):
+        result = project.run(*arguments, *mode)
+        result.assert_outcomes(passed=count)
+        assert "memeval_files" not in result.stdout.str()
+
+
+@MODES
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_a_file_of_no_pattern_is_named_where_nothing_else_is_run(
+    project: Project, mode: tuple[str, ...], name: str
+) -> None:
+    _files(project, {name: FORGOTTEN[name]})
+    result = project.run("cases", *mode)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    (line,) = [line for line in result.outlines if line.startswith("memeval: ")]
+    assert line.startswith(f"memeval: {name} in cases looks like a case file, but no pattern of memeval_files has it")
+
+
+def test_validate_takes_and_names_the_same_files(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project.path)
+    _files(project, {**TAKEN, **FORGOTTEN, **FOREIGN})
+    assert main(["validate", "cases"]) == 0
+    said = capfd.readouterr()
+    assert sorted(line for line in said.out.splitlines() if "warning" not in line) == sorted(
+        f"cases/{name}: 1 case, 0 problems" for name in TAKEN
+    )
+    assert [line.partition(" looks")[0] for line in said.err.splitlines()] == [
+        f"note: cases/{name}" for name in FORGOTTEN
+    ]
+    for name in TAKEN:
+        (project.path / "cases" / name).unlink()
+    assert main(["validate", "cases"]) == 2
+    assert "cases: no case file in this folder; cases/UP.MEMEVAL.JSONL looks like a case file" in capfd.readouterr().err
+    _files(project, {name: text for name, (text, _) in MISSPELT.items()})
+    assert main(["validate", "cases"]) == 1
+    said = capfd.readouterr()
+    for name, (_, problem) in MISSPELT.items():
+        assert f"cases/{name}:1:" in said.out
+        assert problem in said.out
