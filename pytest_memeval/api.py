@@ -268,6 +268,7 @@ def _carry_out(
     on_result: Callable[[CaseResult], None] | None,
 ) -> RunReport:
     from pytest_memeval.report.json_report import dumps
+    from pytest_memeval.report.messages import text
     from pytest_memeval.scopes import set_info
 
     settings = recorder.settings
@@ -284,7 +285,8 @@ def _carry_out(
             if on_result is not None:
                 on_result(recorder.results[work.node_id])
             if limit is not None and recorder.costs.spent >= limit * (1 - 1e-9) and recorder.not_run():
-                notes.append(f"Stopped at the budget: ${recorder.costs.spent:.4f} spent, max_cost is ${limit:g}.")
+                spent = {"spent": f"{recorder.costs.spent:.4f}", "limit": f"{limit:g}"}
+                notes.append(text("run_note.budget_of_call", **spent))
                 break
         else:
             aborted = False

@@ -79,14 +79,20 @@ class Budget:
 
     def notes(self, recorder: Recorder) -> tuple[str, ...]:
         """What the report says of it."""
+        from pytest_memeval.report.messages import text
+
         left = len(recorder.not_run())
         unpriced = recorder.costs.unpriced_note("--memeval-max-cost")
         if not self.reached or not left:
             return unpriced
         return (
             *unpriced,
-            f"Stopped at the budget: ${recorder.costs.spent:.4f} spent, --memeval-max-cost is ${self.limit:g};"
-            f" {left} case(s) were not started. What was answered is in the cache: a run with a higher limit goes on.",
+            text(
+                "run_note.budget",
+                spent=f"{recorder.costs.spent:.4f}",
+                limit=f"{self.limit:g}",
+                count=left,
+            ),
         )
 
     def pytest_unconfigure(self) -> None:

@@ -133,16 +133,8 @@ def _gates(run: RunInfo, gates: Sequence[Gate]) -> tuple[tuple[str, str], ...]:
 
 
 def _notes(*, in_code: int, gone: int, changed: int, added: int) -> list[str]:
-    notes = []
-    if in_code:
-        notes.append(f"{in_code} case(s) are built in the code of a test and were left out")
-    if gone:
-        notes.append(f"{gone} case(s) of the run are no longer in their files and were left out")
-    if changed:
-        notes.append(f"{changed} case(s) were changed since the run; their outputs are those of the run")
-    if added:
-        notes.append(f"{added} case(s) of the files were not part of the run and are not measured")
-    return notes
+    counted = {"in_code": in_code, "gone": gone, "changed": changed, "added": added}
+    return [text(f"run_note.{key}", count=count) for key, count in counted.items() if count]
 
 
 def rescore_case(

@@ -47,10 +47,9 @@ class RunCosts:
         if not self.unpriced:
             return ()
         named = ", ".join(f"{model} ({count})" for model, count in sorted(self.unpriced.items()))
-        return (
-            f"{option} did not count requests whose cost is not known: {named}. A reply needs its usage, and the"
-            " model a price (--memeval-prices).",
-        )
+        from pytest_memeval.report.messages import text
+
+        return (text("run_note.unpriced", option=option, models=named),)
 
     def with_embeddings_priced(self, result: CaseResult) -> CaseResult:
         """The result with what its embeddings cost, which is counted as spent."""

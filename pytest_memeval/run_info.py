@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_memeval import __version__
 from pytest_memeval.llm.redaction import without_keys
+from pytest_memeval.report.messages import text
 from pytest_memeval.results import RunInfo
 from pytest_memeval.run_notes import call_notes, judge_info, model_info, prediction_notes, trial_notes
 
@@ -30,7 +31,7 @@ def run_info(recorder: Recorder, *, partial: str | None, notes: tuple[str, ...])
     first: Mapping[str, Any] = {key: value for meta in reversed(metas) for key, value in meta.items()}
     versions, hashes, prompt_notes = _prompts(recorder.metas)
     set_notes = tuple(f"{path}: {info.note}" for path, info in sorted(recorder.sets.items()) if info.note)
-    crash = (f"{recorder.crashed} worker process(es) crashed",) if recorder.crashed else ()
+    crash = (text("run_note.crashed", count=recorder.crashed),) if recorder.crashed else ()
     left = _left_notes(recorder)
     stage_set = settings.stage_set
     return RunInfo(
@@ -103,8 +104,6 @@ def shard_info(recorder: Recorder, *, chosen: bool, notes: tuple[str, ...]) -> M
 def _left_notes(recorder: Recorder) -> tuple[str, ...]:
     if not recorder.left_behind:
         return ()
-    from pytest_memeval.report.messages import text
-
     return (text("note.left_behind", recorder.settings.lang, count=recorder.left_behind),)
 
 

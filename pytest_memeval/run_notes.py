@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.engine.predictions import RECORDED_OUTPUTS
+from pytest_memeval.report.messages import text
 from pytest_memeval.results import CallRecord, CaseResult
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def prediction_notes(results: Iterable[CaseResult], settings: Settings, partial:
         return ()
     more = ", …" if len(rows) > _NAMED else ""
     named = ", ".join(rows[:_NAMED]) + more
-    return (f"{len(rows)} row(s) of {settings.predictions.name} belong to no case of this run: {named}",)
+    return (text("run_note.no_case", count=len(rows), file=settings.predictions.name, rows=named),)
 
 
 def trial_notes(results: Iterable[CaseResult], settings: Settings) -> tuple[str, ...]:
@@ -51,10 +52,7 @@ def trial_notes(results: Iterable[CaseResult], settings: Settings) -> tuple[str,
     once = [result for result in results if not result.trials and result.outcome == "scored"]
     if not once:
         return ()
-    return (
-        f"{len(once)} case(s) were measured once: --memeval-trials is for items of case files, and not for tests in"
-        " Python",
-    )
+    return (text("run_note.once", count=len(once)),)
 
 
 def _pending_note(count: int, settings: Settings) -> tuple[str, ...]:
@@ -63,17 +61,14 @@ def _pending_note(count: int, settings: Settings) -> tuple[str, ...]:
     from pytest_memeval.llm.batch import REQUESTS_FILE_NAME
 
     path = settings.cache_folder / REQUESTS_FILE_NAME
-    return (
-        f"{count} case(s) wait for answers: have the requests in {path} answered (OpenAI Batch format), take the"
-        " answers in with `memeval cache import FILE`, and run again; the next stage follows.",
-    )
+    return (text("run_note.pending", count=count, file=path),)
 
 
 def _refused_note(count: int, reasons: tuple[str, ...]) -> tuple[str, ...]:
     if not count:
         return ()
     # Each process hears of it by itself; what they heard differs in the numbers at most.
-    return (f"The model server ended the run's calls, {count} case(s) could not be measured: {min(reasons)}.",)
+    return (text("run_note.refused", count=count, why=min(reasons)),)
 
 
 def model_info(model: Mapping[str, Any], results: Iterable[CaseResult]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pytest_memeval.metrics.thresholds import TOLERANCE
 from pytest_memeval.qa_figures import question_report
 from pytest_memeval.report.entries import add_usage, apply_text_policy, case_entry, usage_of
 from pytest_memeval.report.funnel import run_funnel
-from pytest_memeval.report.messages import text
+from pytest_memeval.report.messages import run_note, text
 from pytest_memeval.report.search_notes import search_setup, search_warnings, sentences
 from pytest_memeval.report.stopping import stop_counts
 from pytest_memeval.report.timings import timings_of
@@ -163,7 +163,11 @@ def report_notes(
     if run.stage_input == "truth":
         ids.append(("truth_input", {}))
     searched = sentences(case_sets or {}, lambda key, **values: text(key, lang, **values))
-    return [*(text(f"note.{key}", lang, **values) for key, values in ids), *searched, *run.notes]
+    return [
+        *(text(f"note.{key}", lang, **values) for key, values in ids),
+        *searched,
+        *(run_note(note, lang) for note in run.notes),
+    ]
 
 
 def case_counts(records: Iterable[CaseResult], not_run: int = 0) -> dict[str, int]:

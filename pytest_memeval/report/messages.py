@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pytest_memeval.metrics.catalog import spec_of
@@ -12,6 +14,7 @@ from pytest_memeval.report.texts.page import PAGE_TEXTS
 from pytest_memeval.report.texts.plan import PLAN_TEXTS
 from pytest_memeval.report.texts.questions import QUESTION_TEXTS
 from pytest_memeval.report.texts.reasons import REASON_TEXTS
+from pytest_memeval.report.texts.run_notes import RUN_NOTES
 from pytest_memeval.report.texts.stopping import STOP_NOTES, STOP_SENTENCES, STOP_TEXTS
 from pytest_memeval.report.texts.terminal import TERMINAL_TEXTS, TRIAL_TEXTS
 from pytest_memeval.report.texts.views import VIEW_TEXTS
@@ -23,6 +26,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "status": STATUS_TEXTS,
     "reason": {**REASON_TEXTS, **STOP_SENTENCES},
     "note": {**NOTE_TEXTS, **STOP_NOTES},
+    "run_note": RUN_NOTES,
     "stopping": STOP_TEXTS,
     "terminal": TERMINAL_TEXTS,
     "trials": TRIAL_TEXTS,
@@ -41,6 +45,29 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
 def text(key: str, lang: str = "en", **values: Any) -> str:
     """The text named ``key`` with its values put in. An unknown key raises KeyError."""
     return worded(_TEXTS, key, lang, values)
+
+
+def run_note(note: str, lang: str = "en") -> str:
+    """A note that a run stored in English, in another language where it is one of :data:`RUN_NOTES`; what a set says of
+    itself stays as it is."""
+    if lang == "en":
+        return note
+    for key, pattern in _note_patterns().items():
+        found = pattern.fullmatch(note)
+        if found is not None:
+            return text(f"run_note.{key}", lang, **found.groupdict())
+    return note
+
+
+@cache
+def _note_patterns() -> Mapping[str, re.Pattern[str]]:
+    def group(found: re.Match[str]) -> str:
+        return r"(?P<count>\d+)" if found[1] == "count" else f"(?P<{found[1]}>.+?)"
+
+    return {
+        key: re.compile(re.sub(r"\\\{(\w+)\\\}", group, re.escape(english)), re.DOTALL)
+        for key, (english, _) in RUN_NOTES.items()
+    }
 
 
 def cases_text(count: int, lang: str = "en") -> str:

@@ -24,6 +24,7 @@ from pytest_memeval.assets.prompts import (
 )
 from pytest_memeval.assets.registry import Dimension, Registry, load_registry
 from pytest_memeval.documents.problems import DocumentError
+from pytest_memeval.report.messages import run_note
 from pytest_memeval.values import Memory, Message
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -110,6 +111,10 @@ def test_stage_without_the_version_uses_its_active_one_and_says_so(uneven: Path)
         "prompt stage l1_conflict has no version v010; its active v001 is used",
         "prompt stage l2_scene has no version v010; its active v001 is used",
     )
+    assert [run_note(note, "zh") for note in prompts.notes] == [
+        "提示词阶段 l1_conflict 没有版本 v010，使用其当前版本 v001",
+        "提示词阶段 l2_scene 没有版本 v010，使用其当前版本 v001",
+    ]
 
 
 def test_working_copy_is_named_by_its_hash(uneven: Path) -> None:
