@@ -293,6 +293,8 @@ def _carry_out(
     finally:
         # An interrupt leaves the report of what was done, too.
         measured.close()
+        recorder.left_behind += harness.left_behind
+        recorder.late_releases += harness.releases.late
         notes += recorder.costs.unpriced_note("max_cost") if limit is not None else ()
         report = recorder.finish(aborted=aborted, notes=notes)
     assert report is not None  # there is at least one case

@@ -136,6 +136,7 @@ class DistillWork:
             templates=case_set.templates or harness.templates,
             settings=harness.run_settings,
             loop=harness.loop,
+            releases=harness.releases,
             get_folder=get_folder,
             label=self.node_id,
             embedder=harness.search.embedder(),

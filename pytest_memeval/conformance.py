@@ -125,6 +125,9 @@ class Check:
         if "l1" in sound:
             yield self._odd_input(engine)
         yield self._model_failure(engine)
+        releases = self._harness.releases
+        if releases.late:
+            yield Finding("release", "failed", f"it did not come back within {releases.seconds:g} s: stores stay open")
 
     def _stage(self, stage: str, seen: Seen) -> Finding:
         error = seen.error_of(stage)
@@ -230,6 +233,7 @@ class Check:
             templates=harness.templates,
             settings=replace(harness.run_settings, stages=None, chained=True, timeout=self._patience),
             loop=harness.loop,
+            releases=harness.releases,
             get_folder=lambda: folder,
             embedder=harness.search.embedder(),
         )

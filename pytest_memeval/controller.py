@@ -254,6 +254,8 @@ class Controller:
             self.recorder.in_vain += output["memeval_in_vain"]
         if output.get("memeval_left_behind"):
             self.recorder.left_behind += output["memeval_left_behind"]
+        if output.get("memeval_late_releases"):
+            self.recorder.late_releases += output["memeval_late_releases"]
         self._left_unseen |= UNSEEN_OUTPUT in output
         told = output.get("memeval_selected")
         if told is not None:
@@ -295,6 +297,7 @@ class Controller:
             return  # nothing was measured
         if HARNESS in self.config.stash:
             recorder.left_behind += self.config.stash[HARNESS].left_behind
+            recorder.late_releases += self.config.stash[HARNESS].releases.late
         if not recorder.selected:
             recorder.selected.update({node_id: node_id.partition("::")[0] for node_id in self._collected})
         for set_path in sorted(set(recorder.selected.values()) - set(recorder.sets)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
@@ -10,13 +9,10 @@ from typing import Any
 
 from pytest_memeval.engine.protocol import StageContext, StageError
 from pytest_memeval.failures import signature_problem
-from pytest_memeval.llm.sync import run_sync
 from pytest_memeval.loops import call_blocking, in_daemon_thread
-from pytest_memeval.own_code import own_errors
+from pytest_memeval.releases import Releases
 from pytest_memeval.stage_trace import no_record
 
-#: Seconds that an engine may take to let go of a store.
-RELEASE_SECONDS = 30.0
 #: What is called of an engine.
 _METHODS = (
     "extract",
@@ -34,8 +30,11 @@ _METHODS = (
 class EngineCalls:
     """Calls one engine's methods for one case."""
 
-    def __init__(self, engine: object) -> None:
+    def __init__(self, engine: object, releases: Releases | None = None, *, limit: float | None = None) -> None:
         self.engine = engine
+        self._releases = releases if releases is not None else Releases()
+        #: Seconds of the case.
+        self.limit = limit
         #: Set where nothing here runs on a loop: what waits for an awaitable.
         self.wait_for: Callable[[Coroutine[Any, Any, Any]], Any] | None = None
 
@@ -78,11 +77,8 @@ class EngineCalls:
         """Tell the engine that the store of ``ctx`` is not used again."""
         release = getattr(self.engine, "release", None)
         if callable(release):
-            # What goes wrong here is no part of any case.
-            with contextlib.suppress(*own_errors()):
-                waits = release(replace(ctx, record=no_record))
-                if inspect.isawaitable(waits):
-                    run_sync(_awaited(waits), timeout=RELEASE_SECONDS)
+            here = self.limit is None and self.wait_for is not None
+            self._releases.let_go(self.engine, release, replace(ctx, record=no_record), self.limit, here=here)
 
 
 async def _awaited(work: Awaitable[Any]) -> Any:

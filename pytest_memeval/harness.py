@@ -19,6 +19,7 @@ from pytest_memeval.extensions import build_engine, load_metrics
 from pytest_memeval.garbage import end_quickly
 from pytest_memeval.loops import LoopThread, left_behind
 from pytest_memeval.options import SettingsError
+from pytest_memeval.releases import Releases
 from pytest_memeval.search_parts import SearchParts
 from pytest_memeval.settings import Settings
 
@@ -55,6 +56,7 @@ class Harness:
         self._run_uid = run_uid
         self.loop = LoopThread()
         self._left_before = left_behind()
+        self.releases = Releases()
         self.search = SearchParts(self)
         self._lock = threading.Lock()
         self._registry: Registry | None = None
@@ -324,6 +326,7 @@ class Harness:
             proxy.close()
         self.loop.close()
         self.search.close()
+        self.releases.close()
         cache, self._cache = self._cache, None
         if cache is not None:
             cache.close()

@@ -38,8 +38,10 @@ class LoopThread:
     A daemon, so that a stage that blocks for ever cannot keep the process from ending.
     """
 
-    def __init__(self, name: str = "memeval-loop") -> None:
+    def __init__(self, name: str = "memeval-loop", *, counts: bool = True) -> None:
         self._name = name
+        #: Whether what blocks it is counted among what is left behind.
+        self._counts = counts
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -92,7 +94,8 @@ class LoopThread:
             if future.done():
                 raise
             future.cancel()
-            _count_left()
+            if self._counts:
+                _count_left()
             self._leave_behind()
             raise LoopBlocked from None
         except BaseException:
@@ -235,6 +238,18 @@ def call_blocking(function: Callable[..., T], *args: Any) -> T:
         finally:
             del error  # it holds this frame by its traceback
     return result  # type: ignore[return-value]  # set where nothing was raised
+
+
+def call_within(seconds: float, function: Callable[..., T], *args: Any) -> tuple[T | None, BaseException | None] | None:
+    """(value, error) of a blocking function that is called in a daemon thread; ``None`` where it does not come back in
+    time: it is left behind then."""
+    context = contextvars.copy_context()
+    answer: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+    _give_to_worker(lambda: answer.put(_outcome(context, function, args)))
+    try:
+        return answer.get(timeout=seconds)
+    except queue.Empty:
+        return None
 
 
 def _outcome(

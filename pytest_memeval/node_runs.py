@@ -173,6 +173,7 @@ def make_run(
             templates=templates,
             settings=harness.run_settings,
             loop=harness.loop,
+            releases=harness.releases,
             databases=databases if trial == 0 else None,
             get_folder=partial(get_folder, trial),
             label=trial_label(node.nodeid, trial),

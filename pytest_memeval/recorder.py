@@ -74,6 +74,8 @@ class Recorder:
         self.in_vain = 0
         #: Blocking stages that went on when their case was over: at a time limit, or when the run was interrupted.
         self.left_behind = 0
+        #: Stores that an engine did not let go of in time.
+        self.late_releases = 0
         #: What decides case sets before all of their cases were run, where that was asked for.
         self.stopping: StopRule | None = None
         if self.settings.stop_when_decided:

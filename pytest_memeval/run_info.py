@@ -77,6 +77,7 @@ def run_info(recorder: Recorder, *, partial: str | None, notes: tuple[str, ...])
             "command": without_keys(sys.argv[1:]),
             **({"prepared_in_vain": recorder.in_vain} if recorder.in_vain else {}),
             **({"stages_left_behind": recorder.left_behind} if recorder.left_behind else {}),
+            **({"releases_given_up": recorder.late_releases} if recorder.late_releases else {}),
             **({"resumed": recorder.resumed.to_json()} if recorder.resumed is not None else {}),
         },
     )
@@ -102,9 +103,8 @@ def shard_info(recorder: Recorder, *, chosen: bool, notes: tuple[str, ...]) -> M
 
 
 def _left_notes(recorder: Recorder) -> tuple[str, ...]:
-    if not recorder.left_behind:
-        return ()
-    return (text("note.left_behind", recorder.settings.lang, count=recorder.left_behind),)
+    counts = {"left_behind": recorder.left_behind, "late_releases": recorder.late_releases}
+    return tuple(text(f"note.{key}", recorder.settings.lang, count=count) for key, count in counts.items() if count)
 
 
 def _by_set(metas: Iterable[Mapping[str, Any]], name: str) -> dict[str, str]:

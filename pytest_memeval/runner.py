@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_memeval.corpus import CorpusStore
     from pytest_memeval.metrics.sections import SectionRecord
     from pytest_memeval.metrics.thresholds import Threshold
+    from pytest_memeval.releases import Releases
 
 #: The result of a stage that the case does not need.
 IDLE = StageResult()
@@ -74,6 +75,7 @@ class CaseRun:
         passing: tuple[type[BaseException], ...] = (),
         corpus: Callable[[], CorpusStore] | None = None,
         cutoffs: tuple[int, ...] | None = None,
+        releases: Releases | None = None,
     ) -> None:
         self.case = case
         self.engine = engine
@@ -106,7 +108,7 @@ class CaseRun:
             can_load=callable(getattr(engine, "load", None)),
             chained=settings.chained,
         )
-        self._calls = EngineCalls(engine)
+        self._calls = EngineCalls(engine, releases, limit=self.time_limit)
         self._stores = CaseStores(
             case,
             self._calls,

@@ -29,6 +29,11 @@ NOTE_TEXTS: Mapping[str, tuple[str, str]] = {
         " their threads.",
         "因超时或中断、在用例结束时仍未返回的阻塞阶段：{count} 个，已留在各自线程中不再等待。",
     ),
+    "late_releases": (
+        "The engine's release() did not come back in time: {count} time(s). Each was given up; after three an engine is"
+        " not asked again.",
+        "引擎的 release() 未能及时返回：{count} 次，均已放弃等待；满三次后不再调用。",
+    ),
     "not_run": ("{count} selected case(s) left no result.", "有 {count} 个所选用例没有留下结果。"),
     "broken_file": (
         "{path} could not be read, so none of its cases was run ({problem}).",
