@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
+import threading
 import warnings
 from collections.abc import Generator, Mapping
 from dataclasses import replace
@@ -57,6 +57,10 @@ class CaseHooks:
         #: Under ``--memeval-stop-when-decided``: in which order cases count, and for how much at most.
         self._plan: dict[str, Any] | None = None
         self._is_worker = hasattr(config, "workerinput")
+        if self._is_worker and threading.current_thread() is threading.main_thread():
+            # A worker hears of an interrupt from the terminal and from the controller; once is enough to end it, and
+            # what it does on its way out must not be cut off.
+            signal.signal(signal.SIGINT, _interrupt_once)
         self._done = 0
         #: Whether a case's main figure is shown anywhere.
         self._shows_figures = config.get_verbosity("test_cases") > 0
@@ -260,7 +264,6 @@ class CaseHooks:
         if self._once("selected", ""):
             envelope["selected"] = self._selected or {}
             envelope["shared_out"] = self.config.stash.get(SELECTED, {})
-            envelope["pid"] = os.getpid()
             if self._plan is not None:
                 envelope["stopping"] = self._plan
         return envelope, result, changes
@@ -272,11 +275,12 @@ class CaseHooks:
         self._told.add(key)
         return True
 
-    def pytest_keyboard_interrupt(self) -> None:
-        if hasattr(self.config, "workerinput"):
-            # A worker hears of an interrupt from the terminal and from the controller; once is enough to end it, and
-            # what it does on its way out must not be cut off.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        if self._is_worker:  # nobody sees what it shows
+            from pytest_memeval.last_words import show_last_place
+
+            show_last_place(excinfo)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         # A worker whose cases all crashed elsewhere still says what it had to run.
@@ -289,6 +293,11 @@ class CaseHooks:
             output["memeval_late_releases"] = self.config.stash[HARNESS].releases.late
         if output is not None and (self._selected or whole) and self._once("selected", ""):
             output["memeval_selected"] = dumps({"selected": self._selected or {}, "shared_out": whole})
+
+
+def _interrupt_once(number: int, frame: object) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _of_variant(meta: Mapping[str, Any] | None, variant: str | None) -> Mapping[str, Any] | None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
 import time
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -50,8 +47,8 @@ class Controller:
         self._left_unseen = False
         #: Whether it was somebody, who waits for the process to end.
         self._by_hand = False
-        #: Workers of this machine → process id, so that an interrupt can be handed on.
-        self._local: dict[Any, int] = {}
+        #: The workers that have started, under xdist.
+        self._nodes: list[Any] = []
         #: What could not be written → why: (key of the sentence, error).
         self._trouble: list[tuple[str, str]] = []
         self._decides_exit = True
@@ -226,10 +223,6 @@ class Controller:
         handed = self.config.stash.get(HANDED, None)
         if said != "{}":
             envelope = json.loads(said)
-            node = getattr(report, "node", None)
-            pid = envelope.pop("pid", None)
-            if pid is not None and node is not None and getattr(node.gateway.spec, "popen", False):
-                self._local[node] = pid
             self.recorder.take_process(envelope)
         if record is None or rerun:
             return
@@ -247,8 +240,13 @@ class Controller:
             self._trouble.append((what, str(error)))
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodeready(self, node: Any) -> None:
+        self._nodes.append(node)
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        self._local.pop(node, None)
+        if node in self._nodes:
+            self._nodes.remove(node)
         output = getattr(node, "workeroutput", {})
         if output.get("memeval_in_vain"):
             self.recorder.in_vain += output["memeval_in_vain"]
@@ -277,16 +275,19 @@ class Controller:
         self._interrupted = True
         self._by_hand = excinfo.type is KeyboardInterrupt
         if self._by_hand and self._recorder is not None and not self.config.option.fulltrace:
-            # pytest shows the last place alone, and yet reads the sources of all: most of a second.
-            last = excinfo.traceback.filter(excinfo)[-1:]
-            if last:
-                excinfo.traceback = last
-        if not self._by_hand or os.name == "nt":  # where a signal would kill without a word
-            return
-        # An interrupt meant for this process alone, as IDEs and containers send it, would leave the workers at it.
-        for pid in self._local.values():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGINT)
+            from pytest_memeval.last_words import show_last_place
+
+            show_last_place(excinfo)
+        if self._by_hand and self._nodes and (self._recorder is not None or self._collected):
+            from pytest_memeval.last_words import hand_on, last_words
+
+            hand_on(self._nodes)
+            for name, node, given in last_words(self.config, self._nodes):
+                if name == "testreport":
+                    given["rep"].node = node
+                    self.config.hook.pytest_runtest_logreport(report=given["rep"])
+                else:
+                    self.pytest_testnodedown(node, None)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

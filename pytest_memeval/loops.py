@@ -8,6 +8,7 @@ import contextlib
 import contextvars
 import queue
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -132,10 +133,17 @@ class LoopThread:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None:
             return
+        until = time.monotonic() + timeout
+        called = threading.Event()
+        loop.call_soon_threadsafe(called.set)
+        if not called.wait(timeout / 2):
+            # Stuck, so that there is nobody to cancel anything; it ends when what blocks it does, if ever.
+            asyncio.run_coroutine_threadsafe(_end(loop), loop)
+            return
         with contextlib.suppress(Exception):
             asyncio.run_coroutine_threadsafe(_wind_up(loop), loop).result(timeout)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(timeout)
+        thread.join(max(0.01, until - time.monotonic()))
 
 
 async def contained(work: Coroutine[Any, Any, T]) -> tuple[BaseException | None, T | None]:

@@ -23,6 +23,7 @@ KNOW_PYTEST = {
     "items.py",
     "junit_xml.py",
     "kind_items.py",
+    "last_words.py",
     "node_cases.py",
     "node_keys.py",
     "node_runs.py",

@@ -136,6 +136,27 @@ def test_closing_cancels_what_still_runs() -> None:
     assert not any(thread.name == "closing" for thread in threading.enumerate())
 
 
+def test_closing_does_not_wait_long_for_a_loop_that_is_stuck() -> None:
+    loop = LoopThread("stuck")
+    stuck, go_on = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        stuck.set()
+        go_on.wait(30)
+
+    asyncio.run_coroutine_threadsafe(work(), loop.loop())
+    assert stuck.wait(10)
+    started = time.monotonic()
+    loop.close(1.0)
+    assert time.monotonic() - started < 0.9
+    go_on.set()
+    for _ in range(200):  # what blocked it is over: it ends
+        if not any(thread.name == "stuck" for thread in threading.enumerate()):
+            break
+        time.sleep(0.05)
+    assert not any(thread.name == "stuck" for thread in threading.enumerate())
+
+
 def test_blocking_functions_run_beside_the_loop_in_daemons(loop: LoopThread) -> None:
     def blocking() -> bool:
         # A plain function may run a loop of its own, which is impossible inside a running one.

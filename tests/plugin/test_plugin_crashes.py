@@ -364,6 +364,70 @@ def test_an_interrupt_ends_the_run_at_once_and_keeps_what_there_is(
     print(f"ended after {taken:.2f} s")
 
 
+#: The first cases end at once, all others block their threads.
+BLOCKING = """
+import time
+
+import pytest
+from line_engine import LineEngine
+
+
+class Blocking(LineEngine):
+    concurrent = True
+
+    def extract(self, conversation, ctx):
+        if conversation[0].content == "block":
+            open(f"blocks-{ctx.case_id}", "w", encoding="utf-8").close()
+            time.sleep(60)
+        return super().extract(conversation, ctx)
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return Blocking()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@pytest.mark.parametrize("to_all", [False, True], ids=["controller", "terminal"])
+def test_workers_that_block_end_with_the_run_and_what_they_leave_is_counted(project: Project, *, to_all: bool) -> None:
+    # The second worker has only cases that block, so that it has never reported anything.
+    project.write("conftest.py", BLOCKING)
+    project.cases([*good_cases(3), *(case(f"b{n:02}", "block", truth=[]) for n in range(37))])
+    command = [sys.executable, "-m", "pytest", "-pno:randomly", "-pno:hypothesispytest", "-n", "2"]
+    process = subprocess.Popen(
+        [*command, "--memeval-output", "out"],
+        cwd=project.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        until = time.monotonic() + 60
+        while len(list(project.path.glob("blocks-*"))) < 10 and time.monotonic() < until:
+            time.sleep(0.05)
+        while not _journalled(project, "eval-001", "eval-002", "eval-003") and time.monotonic() < until:
+            time.sleep(0.05)
+        sent = time.monotonic()
+        (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+        taken = time.monotonic() - sent
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    text = output.decode("utf-8")
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, text
+    assert taken < 5, f"{taken:.1f} s\n{text}"  # pytest-xdist's own patience
+    report = project.report()
+    assert report["counts"] == {"scored": 3, "errored": 0, "skipped": 0, "not_run": 37, "total": 40}
+    (note,) = report["run_notes"]
+    assert "left behind in their threads" in note
+    # Each worker has one case at hand, which the interrupt itself may end, and others in threads.
+    counted = int(note.partition("interrupt: ")[2].partition(",")[0])
+    assert 2 <= counted <= 2 * 8
+    print(f"ended after {taken:.2f} s")
+
+
 INTERRUPTING = """
 
 import os
