@@ -104,7 +104,7 @@ class Ahead:
                 except asyncio.CancelledError:
                     raise
                 except BaseException:
-                    # An exit, an interrupt: whatever passes a stage is raised again where the item asks for it.
+                    # An interrupt: whatever passes a stage is raised again where the item asks for it.
                     return
 
     def take(self, key: str) -> Prepared | None:

@@ -178,8 +178,6 @@ def make_run(
             get_folder=partial(get_folder, trial),
             label=trial_label(node.nodeid, trial),
             trial=trial,
-            # pytest.exit ends the run from wherever it is raised; any other exception is the stage's, a skip too.
-            passing=(pytest.exit.Exception,),
             embedder=embedder_of(node),
             corpus=corpus,
             cutoffs=cutoffs,

@@ -72,7 +72,6 @@ class CaseRun:
         embedder: Embedder | None = None,
         label: str = "",
         trial: int = 0,
-        passing: tuple[type[BaseException], ...] = (),
         corpus: Callable[[], CorpusStore] | None = None,
         cutoffs: tuple[int, ...] | None = None,
         releases: Releases | None = None,
@@ -141,7 +140,6 @@ class CaseRun:
             results=self.results,
             scorer=self.scorer,
             deadline=deadline,
-            passing=(KeyboardInterrupt, *passing),
         )
 
     # -- waiting and preparing ---------------------------------------------------------------------------------

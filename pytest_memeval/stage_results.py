@@ -26,7 +26,7 @@ NO_PREDICTION = "no_prediction"
 
 class StageResults:
     """Makes the results of one case's stages, each when asked. It puts outputs into ``outputs``; ``results``, which it
-    only reads, belong to whoever made it. ``passing`` are what no stage's failure is made of.
+    only reads, belong to whoever made it.
     """
 
     def __init__(
@@ -37,14 +37,12 @@ class StageResults:
         results: Mapping[str, StageResult],
         scorer: CaseScorer,
         deadline: Deadline,
-        passing: tuple[type[BaseException], ...],
     ) -> None:
         self._executor = executor
         self._outputs = outputs
         self._results = results
         self._scorer = scorer
         self._deadline = deadline
-        self._passing = passing
         #: Set when nobody waits any longer: what a stage still gives is kept nowhere.
         self.given_up = False
 
@@ -66,7 +64,7 @@ class StageResults:
                     raise
             # Nobody cancelled the case: something inside the engine was, and the engine let it out.
             return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=_since(started))
-        except self._passing:
+        except KeyboardInterrupt:
             raise
         except BaseException as error:
             scored = stage in self._executor.plan.scored

@@ -41,7 +41,6 @@ class KindRun(ABC):
         loop: LoopThread,
         label: str = "",
         timeout: float | None = None,
-        passing: tuple[type[BaseException], ...] = (),
     ) -> None:
         self.case = case
         self.kind = kind
@@ -71,7 +70,6 @@ class KindRun(ABC):
         self.time_limit = case.timeout if case.timeout is not None else timeout
         self.limit = TimeLimit(self.time_limit)
         self._loop = loop
-        self._passing: tuple[type[BaseException], ...] = (KeyboardInterrupt, *passing)
         self._lock: asyncio.Lock | None = None
         self._done = False
 
@@ -120,7 +118,7 @@ class KindRun(ABC):
                 raise
             # Nobody cancelled the case: something inside of what it calls was.
             self._broken(error)
-        except self._passing:
+        except KeyboardInterrupt:
             raise
         except BaseException as error:
             self._broken(error)

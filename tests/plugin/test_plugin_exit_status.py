@@ -100,6 +100,68 @@ def test_pytest_exit_with_status_zero_is_no_success(project: Project) -> None:
     result.stdout.fnmatch_lines(["*left no result: exit status 1"])
 
 
+LEAVING = """
+import sys
+import pytest
+from line_engine import LineEngine
+
+
+def leave(how):
+    if how == "pytest":
+        pytest.exit("bye", returncode=0)
+    sys.exit(0)
+
+
+class Engine(LineEngine):
+    def extract(self, conversation, ctx):
+        if conversation[0].content.startswith("identity: number 2 ") and "extract" == "WHERE":
+            leave("HOW")
+        return super().extract(conversation, ctx)
+
+
+class AsyncEngine(Engine):
+    concurrent = True
+
+    async def extract(self, conversation, ctx):
+        return Engine.extract(self, conversation, ctx)
+
+
+def match(predicted, truth):
+    if "match" == "WHERE" and any("number 2 " in text for text in truth):
+        leave("HOW")
+    return [(0, 0, 1.0)]
+
+
+def metric(case, outputs):
+    if "metric" == "WHERE" and case.case_id == "eval-002":
+        leave("HOW")
+    return 1
+"""
+
+
+@MODES
+@pytest.mark.parametrize("how", ["pytest", "sys"])
+@pytest.mark.parametrize("where", ["extract", "async extract", "match", "metric"])
+def test_an_exit_of_what_is_measured_is_an_error_of_its_case(
+    project: Project, where: str, how: str, mode: tuple[str, ...]
+) -> None:
+    project.cases(good_cases(3))
+    project.write("leaving.py", LEAVING.replace("WHERE", where.removeprefix("async ")).replace("HOW", how))
+    project.write("conftest.py", "")
+    engine = "AsyncEngine" if where.startswith("async") else "Engine"
+    result = project.run(
+        *("--memeval-engine", f"leaving:{engine}", "--memeval-matcher", "leaving:match"),
+        *("--memeval-metric", "leaving:metric", *mode),
+        fresh=True,
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=2, errors=1)
+    assert project.outcomes() == {"eval-001": "scored", "eval-002": "errored", "eval-003": "scored"}
+    (error,) = next(entry for entry in project.report()["per_case"] if entry["case_id"] == "eval-002")["errors"]
+    assert error["kind"] == ("metric_exception" if where == "metric" else "engine_exception")
+    assert error["message"].startswith("Exit: bye" if how == "pytest" else "SystemExit: 0")
+
+
 @pytest.mark.parametrize("gate", [(), ("--memeval-no-gate",)], ids=["gates", "no-gate"])
 def test_a_case_that_gets_lost_between_processes_fails_the_run(project: Project, gate: tuple[str, ...]) -> None:
     project.cases(good_cases(4), gates=["P0 l1.memory_recall >= 1"])
