@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.api_arguments import functions, stages_text, typed
 from pytest_memeval.documents.problems import DocumentError, did_you_mean
 from pytest_memeval.options import OPTIONS, Option, SettingsError
 from pytest_memeval.run_report import RunReport
@@ -75,7 +76,12 @@ def run(
     from pytest_memeval.harness import Harness
     from pytest_memeval.recorder import Recorder
 
-    named: dict[str, Any] = {"stages": _stages(stages), "prompt_version": prompt_version, "concurrency": concurrency}
+    metrics = functions(metrics)
+    named: dict[str, Any] = {
+        "stages": stages_text(stages),
+        "prompt_version": prompt_version,
+        "concurrency": concurrency,
+    }
     given: dict[str, Any] = {"memeval_evaluators": evaluators} if evaluators is not None else {}
     for fixture, option, value in (
         ("memeval_engine", "engine", engine),
@@ -124,10 +130,6 @@ def _object(given: Any) -> Any:
         raise SettingsError(f"run: {error}") from None
 
 
-def _stages(stages: str | Iterable[str] | None) -> str | None:
-    return stages if stages is None or isinstance(stages, str) else ",".join(stages)
-
-
 def _settings(given: Mapping[str, Any]) -> Settings:
     """The settings that the arguments make. Raises SettingsError."""
     known = {option.name.replace("-", "_"): option for option in OPTIONS}
@@ -138,12 +140,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
             raise SettingsError(f"run: there is no option {name!r}{did_you_mean(name, known)}")
 
     def value_of(option: Option) -> Any:
-        value = given.get(option.name.replace("-", "_"))
-        if isinstance(value, str) and option.kind == "list":
-            return [value]
-        if isinstance(value, Path) and not option.relative:
-            return str(value)
-        return value
+        return typed(option, given.get(option.name.replace("-", "_")))
 
     # An option that only the ini has is given here like any other.
     return read_settings(

@@ -23,6 +23,8 @@ from plugin_project import case, good_cases, stable
 
 import pytest_memeval
 from pytest_memeval import DocumentError, EvalCase, RunReport, SettingsError, load_cases, run
+from pytest_memeval.api import _NOT_HERE
+from pytest_memeval.options import OPTIONS, Option
 
 
 class Lines:
@@ -238,6 +240,11 @@ def test_results_are_told_as_they_come_and_what_stops_leaves_a_report() -> None:
         ({"modle": "x"}, "no option 'modle'; did you mean 'model'"),
         ({"resume": "latest"}, "resume is an option of pytest"),
         ({"prompt_version": ["v001", "v002"]}, "call run once for each"),
+        ({"metrics": 5}, "run: metrics is a list of functions, not 5 .int."),
+        ({"metrics": "mine:f"}, "run: metrics is a list of functions, not 'mine:f'"),
+        ({"metrics": [5]}, "run: metrics is a list of functions"),
+        ({"stages": 5}, "run: stages is a text or a list of texts, not 5"),
+        ({"stages": [1]}, "run: stages is a text or a list of texts"),
         ({"concurrency": 0}, "0 is less than 1"),
         ({"stages": "l9"}, "unknown stage 'l9'"),
         ({"engine": "refrence"}, "unknown engine 'refrence'"),
@@ -251,6 +258,28 @@ def test_what_cannot_be_used_is_one_sentence(options: dict[str, Any], words: str
     file = write(good_cases(1))
     with pytest.raises(SettingsError, match=words.replace("?", r"\?")):
         run(file, **options)
+    assert not Path(".memeval").exists()
+
+
+#: Kind of option → values that are none, and what is wanted.
+WRONG: dict[str, tuple[list[Any], str]] = {
+    "list": ([5, [5], {"a": 1}, b"P0", object()], "a text or a list of texts"),
+    "text": ([5, ["x"], {"a": 1}, b"x", True], "a text"),
+    "int": ([1.5, [1], {"a": 1}, True], "a whole number"),
+    "float": ([[1], {"a": 1}, True], "a number"),
+    "flag": ([5, "yes", [True], {"a": 1}], "True or False"),
+}
+
+
+@pytest.mark.parametrize("option", [option for option in OPTIONS if option.name.replace("-", "_") not in _NOT_HERE])
+def test_an_option_of_another_type_is_one_sentence(option: Option) -> None:
+    file, name = write(good_cases(1)), option.name.replace("-", "_")
+    values, wanted = WRONG[option.kind]
+    for value in values:
+        if name in ("engine", "llm", "judge", "metric", "stages", "evaluator"):
+            continue  # objects of one's own, or given under another name
+        with pytest.raises(SettingsError, match=f"{name}.* {wanted}"):
+            run(file, engine=Lines(), **{name: value})
     assert not Path(".memeval").exists()
 
 

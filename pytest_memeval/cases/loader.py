@@ -14,7 +14,7 @@ from pytest_memeval.cases.lint import lint
 from pytest_memeval.cases.models import CaseSet, CaseSetMeta, EvalCase
 from pytest_memeval.cases.reporting import ProblemLog, place_of
 from pytest_memeval.cases.sniff import looks_like_case_file, seems_forgotten
-from pytest_memeval.cases.tables import CASE, CASE_FILE, INPUT_KEYS, META, TRUTH_KEYS
+from pytest_memeval.cases.tables import CASE, CASE_FILE, INPUT_KEYS, KINDS, META, TRUTH_KEYS
 from pytest_memeval.documents.canonical import content_hash
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean, nearest
 from pytest_memeval.documents.reader import paused_gc, read_document, syntax_of
@@ -138,9 +138,11 @@ class _Loader:
             meta = None
             if syntax_of(self.path) == "jsonl" and nodes and nodes[0].is_mapping:
                 first = {key.text: value for key, value in nodes[0].items()}
-                if list(first) == ["meta"]:
-                    meta = first["meta"]
+                if first and set(first) <= {"kind", "meta"}:
+                    meta = first.get("meta")
                     del nodes[0]
+                    if "kind" in first and not self.is_runnable_head(first["kind"]):
+                        return "unknown", None, []
             if not nodes and not self.log.file:
                 self.log.structure(root.at, "the file has no cases")
             return "distill", meta, nodes
@@ -162,6 +164,17 @@ class _Loader:
             self.log.structure(cases.at, "the file has no cases")
         nodes = list(cases.elements()) if cases is not None and cases.is_sequence else []
         return kind, self.log.node(row.places["meta"]) if "meta" in row.places else None, nodes
+
+    def is_runnable_head(self, kind: Node) -> bool:
+        """Whether the first of several lines names a kind that can be run from lines; what else it names is told."""
+        name = kind.text if kind.is_scalar else ""
+        if name in RUNNABLE_KINDS:
+            return True
+        if name in KINDS:
+            self.log.structure(kind.at, f"kind {name!r} is not read from JSON Lines: write the set as YAML")
+        else:
+            self.log.structure(kind.at, f"unknown kind {kind.describe()}{did_you_mean(name, KINDS)}")
+        return False
 
     def report_unsupported(self, row: Row, kind: str) -> None:
         """What is recognised, but not yet run. Other keys of such files are not judged."""

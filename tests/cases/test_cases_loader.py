@@ -750,3 +750,30 @@ def test_a_blank_label_is_an_error_of_its_case(tmp_path: Path, content: str) -> 
     )
     (case,) = load_case_set(path).cases
     assert [problem.message for problem in case.problems] == ["a labelled memory needs a content: this one is blank"]
+
+
+@pytest.mark.parametrize(
+    "head", ['{"kind": "distill", "meta": META}', '{"meta": META, "kind": "distill"}', '{"meta": META}']
+)
+def test_the_first_of_several_lines_may_say_of_the_set_what_a_mapping_says(tmp_path: Path, head: str) -> None:
+    row = '{"case_id": "a", "conversation": "hi", "expected_l1": {"memories": []}}\n'
+    case_set = load(tmp_path, head.replace("META", '{"version": "v7", "gates": []}') + "\n" + row, "a.memeval.jsonl")
+    assert case_set.problems == ()
+    assert (case_set.kind, case_set.meta.version, case_set.meta.gates) == ("distill", "v7", ())
+    assert [case.case_id for case in case_set.cases] == ["a"]
+    assert load(tmp_path, '{"kind": "distill"}\n' + row, "b.memeval.jsonl").problems == ()
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ('{"kind": "distil", "meta": {}}', "1: unknown kind 'distil'; did you mean 'distill'?"),
+        ('{"kind": ["distill"]}', "1: unknown kind a list; known: distill, qa, rag"),
+        ('{"kind": "qa", "meta": {}}', "1: kind 'qa' is not read from JSON Lines: write the set as YAML"),
+        ('{"kind": "distill", "mta": {}}', "1: unknown key 'kind' in a case; known: "),
+        ("{}", "1: a case needs 'case_id'"),
+    ],
+)
+def test_a_first_line_that_says_nothing_usable_of_the_set(tmp_path: Path, head: str, said: str) -> None:
+    row = '{"case_id": "a", "conversation": "hi", "expected_l1": {"memories": []}}\n'
+    assert any(said in problem for problem in file_problems(tmp_path, f"{head}\n{row}", "a.memeval.jsonl"))
