@@ -355,13 +355,15 @@ def test_embeddings_of_another_dimension_are_not_imported(tmp_path: Path) -> Non
         ({"model": None}, "is an embedding without `endpoint` or `model`"),
         ({"vector": []}, "has a `vector` that is no list of finite numbers"),
         ({"vector": [1, "2"]}, "has a `vector` that is no list of finite numbers"),
-        ({"vector": [float("nan")]}, "has a `vector` that is no list of finite numbers"),
+        ({"vector": [float("inf")]}, "has a `vector` that is no list of finite numbers"),
+        ({"vector": [float("nan")]}, "is no JSON"),
     ],
 )
 def test_a_bad_line_of_an_embedding_is_named(tmp_path: Path, change: dict[str, Any], text: str) -> None:
     line = {"key": "a" * 64, "endpoint": "h", "model": "e", "created": "", "vector": [1.0], **change}
     path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    # JSON has no word for what is infinite, but a number may be too large for a float.
+    path.write_text(json.dumps(line).replace("Infinity", "1e999") + "\n", encoding="utf-8")
     with AnswerCache(tmp_path / "a.sqlite") as cache, pytest.raises(DocumentError) as caught:
         import_jsonl(cache, path)
     assert str(caught.value) == f"{path}:1: this line {text}"
