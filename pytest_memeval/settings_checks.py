@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_memeval.documents.bounds import seconds_problem
+from pytest_memeval.documents.bounds import MAX_TRIALS, seconds_problem
 from pytest_memeval.extensions import engine_problem
 from pytest_memeval.options import SettingsError
 from pytest_memeval.owned_files import refusal
@@ -15,6 +15,10 @@ from pytest_memeval.settings import CHAT_MODELS, EMBEDDERS, MATCHERS, Settings
 if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
     from pytest_memeval.llm.settings import Role
+
+
+#: So many digits of a number are shown.
+_DIGITS = 60
 
 
 def check_names(settings: Settings) -> None:
@@ -56,6 +60,8 @@ def _check_numbers(settings: Settings) -> None:
     for name in ("trials", "max_tokens", "max_attempts", "rpm", "tpm", "concurrency"):
         if values[name] is not None and not values[name] >= 1:
             _refuse(settings, name, f"{values[name]} is less than 1")
+    if values["trials"] > MAX_TRIALS:
+        _refuse(settings, "trials", f"{_short(values['trials'])} is more than {MAX_TRIALS}")
     for name in ("request_timeout", "timeout", "progress"):
         if values[name] is not None and (why := seconds_problem(values[name])) is not None:
             _refuse(settings, name, why)
@@ -69,6 +75,11 @@ def _check_numbers(settings: Settings) -> None:
     for name in ("match_threshold", "max_error_rate"):
         if not 0 <= values[name] <= 1:
             _refuse(settings, name, f"{values[name]} is not between 0 and 1")
+
+
+def _short(number: int) -> str:
+    digits = str(number)
+    return digits if len(digits) <= _DIGITS else f"{digits[:_DIGITS]}…"
 
 
 def _check_stopping(settings: Settings) -> None:

@@ -89,7 +89,9 @@ def _typed(option: Option, value: Any, where: str, base: Path) -> Any:
             value = int(value) if option.kind == "int" else float(value)
         except ValueError:
             word = "a whole number" if option.kind == "int" else "a number"
-            raise SettingsError(f"{where}: {value!r} is not {word}") from None
+            from pytest_memeval.documents.problems import shown
+
+            raise SettingsError(f"{where}: {shown(value)} is not {word}") from None
     if option.choices and value not in option.choices:
         from pytest_memeval.documents.problems import did_you_mean
 

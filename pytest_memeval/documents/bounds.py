@@ -1,4 +1,4 @@
-"""How large the numbers may be that people write for times, and how near to the calendar's ends a time."""
+"""How large the numbers may be that people write for times and trials, and how near the calendar's ends a time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datetime import datetime
 MAX_SECONDS = 1_000_000
 #: So many days at most, 2737 years: what reaches further back leaves nothing out.
 MAX_DAYS = 1_000_000
+#: So many trials of each case at most: a run measures all of them, and beyond it waits for hours to say no more.
+MAX_TRIALS = 1000
 
 
 def seconds_problem(value: float) -> str | None:

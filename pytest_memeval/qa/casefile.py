@@ -339,6 +339,8 @@ class _Yaml:
             if name is None or question is None:
                 continue
             self.check_id(name, one.places["id"], seen, "question id")
+            if not question.strip():
+                self.log.structure(one.places["question"], f"question {name!r} is empty: there is nothing to ask")
             evidence = tuple(text for _, text in one.get("evidence") or ())
             for place, text in one.get("evidence") or ():
                 if text not in known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,10 +73,14 @@ def errors_by_stage(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str,
     return found
 
 
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
 def describe(mapping: Mapping[str, Any], *names: str) -> str:
-    """The first named values that a description has, as ``name version``; ``-`` where it has none."""
+    """The first named values that a description has, as ``name version``; ``-`` where it has none. What breaks a line
+    is shown as an escape: names are the project's, and stand in the middle of lines and tables."""
     parts = [str(mapping[name]) for name in names if mapping.get(name) not in (None, "")]
-    return " ".join(dict.fromkeys(parts)) or "-"
+    return _BREAKS.sub(lambda found: ascii(found[0])[1:-1], " ".join(dict.fromkeys(parts))) or "-"
 
 
 def engine_text(report: Mapping[str, Any]) -> str:

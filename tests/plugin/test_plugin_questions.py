@@ -443,6 +443,15 @@ def test_a_missed_threshold_fails_the_question(questions: Project) -> None:
     result.stdout.fnmatch_lines(["*own.memeval.yaml:11: [[]expect[]]*qa.f1*"])
 
 
+EMPTY = """\
+kind: qa
+cases:
+  - {case_id: a, conversation: I am Ada., questions: [
+      {id: q1, answer: Ada, question: QUESTION},
+    ]}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -451,6 +460,9 @@ def test_a_missed_threshold_fails_the_question(questions: Project) -> None:
         (OWN.replace("type: adversarial", "type: adverserial"), "did you mean 'adversarial'?"),
         (OWN.replace("questions:", "qestions:", 1), "unknown key 'qestions' in a case; did you mean 'questions'?"),
         (OWN.replace("qa.f1:", "qq.f1:"), "unknown section 'qq'"),
+        (EMPTY.replace("QUESTION", '""'), "bad.memeval.yaml:4:39: [a] question 'q1' is empty: there is nothing to ask"),
+        (EMPTY.replace("QUESTION", '" \\t"'), "question 'q1' is empty: there is nothing to ask"),
+        (EMPTY.replace("QUESTION", "null"), "a question needs 'question'"),
         (OWN.replace("Asia/Shanghai", "Asia/Shangai"), "did you mean 'Asia/Shanghai'?"),
         (OWN.replace("id: q2", 'id: "q::2"'), "contains '::'"),
         ("kind: qa\n", "needs 'cases' or a 'dataset'"),

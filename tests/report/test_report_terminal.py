@@ -31,6 +31,16 @@ def recall(value, gate="P0 l1.memory_recall >= 0.80"):
     }
 
 
+@pytest.mark.parametrize("breaks", ["\n", "\r\n", "\r", "\t", "\x1b[2J", "\x85", "\u2028", "\x00"])
+def test_names_of_the_projects_break_no_line(breaks):
+    model = {"model": f"m{breaks}x", "endpoint": "e"}
+    shown = text(engine={"name": f"my{breaks}engine", "version": f"1{breaks}2"}, model=model)
+    escaped = ascii(breaks)[1:-1]
+    (line,) = [line for line in shown.splitlines() if "engine my" in line]
+    assert f"engine my{escaped}engine 1{escaped}2 | prompts" in line
+    assert f"m{escaped}x" in line
+
+
 def test_the_summary_tells_what_was_run_and_where_the_report_is():
     shown = text(folder="out/run")
     assert shown.startswith("Chat model `embedded`: these figures are a pipeline check")
