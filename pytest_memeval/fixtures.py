@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_memeval.fixture_values import refuse_strangers
 from pytest_memeval.node_cases import (
     StageFailure,
     case_and_set,
@@ -161,6 +162,13 @@ def memeval_run(
     if known is not None:  # the item has made it without fixtures
         yield known
         return
+    refuse_strangers(
+        memeval_case=memeval_case,
+        memeval_prompts=memeval_prompts,
+        memeval_registry=memeval_registry,
+        memeval_templates=memeval_templates,
+        memeval_db=memeval_db,
+    )
     with open_run(
         request.node,
         memeval_case,
@@ -177,6 +185,7 @@ def memeval_run(
 def _stage(request: pytest.FixtureRequest, run: CaseRun, stage: str, **before: StageResult) -> StageResult:
     from pytest_memeval.engine.protocol import StageError
 
+    refuse_strangers(memeval_run=run)
     for name, given in before.items():
         run.provide(name, given)
     if is_case_item(request.node):
@@ -233,6 +242,7 @@ def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str
     fails there. Injection can do without."""
     from pytest_memeval.stages import needed_stages
 
+    refuse_strangers(memeval_run=run)
     found: dict[str, StageResult] = {}
     if run.settings.chained:
         for needed in needed_stages(stage, run.supported):
@@ -247,6 +257,7 @@ def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str
 @pytest.fixture
 def memeval_measured(request: pytest.FixtureRequest, memeval_run: CaseRun) -> Measured:
     """Requested last by every case item: fails the set-up when a stage could not be measured."""
+    refuse_strangers(memeval_run=memeval_run)
     node: Any = request.node
     if is_case_item(node):
         # A stage fixture that the project overrides hands its result over here.

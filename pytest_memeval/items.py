@@ -14,6 +14,7 @@ from pytest_memeval.cases.models import CaseSet, EvalCase
 from pytest_memeval.direct import Assets, can_be_direct, set_up
 from pytest_memeval.documents.problems import DocumentError
 from pytest_memeval.documents.reader import paused_gc
+from pytest_memeval.fixture_values import refuse_strangers
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.session import SHARED_OPTIONS, harness_at_collection, harness_of
@@ -163,6 +164,7 @@ class CaseItem(pytest.Function):
     def setup(self) -> None:
         if not (self.direct and set_up(self)):
             super().setup()
+            refuse_strangers(memeval_measured=self.funcargs["memeval_measured"])
 
     def getparent(self, cls: type[Any]) -> Any:
         # A fixture of scope module is set up with the file, which is what a module is to a test function.

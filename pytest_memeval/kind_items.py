@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_memeval.fixture_values import refuse_strangers
 from pytest_memeval.harness import Harness
 from pytest_memeval.kinds import Kind, KindCase, KindRun, KindSet, untouched
 from pytest_memeval.node_cases import StageFailure, refuse_faulty, setup_of
@@ -171,6 +172,8 @@ class KindItem(pytest.Function):
     def _run(self, values: Mapping[str, Any]) -> KindRun:
         if "memeval_engine" in values:
             refuse_faulty(self, values["memeval_engine"])
+        if "memeval_llm" in values:
+            refuse_strangers(memeval_llm=values["memeval_llm"])
         prefetcher = self.config.stash.get(PREFETCHER, None)
         prepared = prefetcher.take_kind(self, values) if prefetcher is not None else None
         if prepared is None:

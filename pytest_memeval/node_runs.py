@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_memeval.fixture_values import refuse_strangers
 from pytest_memeval.node_cases import StageFailure, case_and_set, is_case_item, refuse_faulty, sentences, setup_of
 from pytest_memeval.node_keys import PREFETCHER, RECORDED, RUN, SAID
 from pytest_memeval.node_search import corpus_for, embedder_of
@@ -64,6 +65,7 @@ def open_run(
     harness = setup_of(node)
     if recorded_outputs(node) is None:
         refuse_faulty(node, engine)
+        refuse_strangers(memeval_llm=llm)
     prefetcher = node.config.stash.get(PREFETCHER, None)
     # A store of the project's own was not there when the case was prepared.
     prepared = prefetcher.take(node, engine, llm) if prefetcher is not None and databases is None else None
