@@ -103,6 +103,9 @@ def run(
         with also({getattr(function, "__name__", ""): function for function in metrics}):
             _check(settings, harness, given)
             works, sets = _works(cases, harness, Values(harness, given))
+            registries = [found for one in sets.values() if (found := getattr(one, "registry", None)) is not None]
+            known = dict.fromkeys(name for one in registries or [harness.registry] for name in one.ids)
+            check_keys(settings, known)
             recorder = Recorder(settings)
             if settings.keep_db:
                 harness.keep_databases_in(recorder.databases_folder)
@@ -162,7 +165,6 @@ def _check(settings: Settings, harness: Harness, given: Mapping[str, Any]) -> No
         check_settings(settings)
     settings.gates_from("command line")
     settings.load_templates(harness.registry)
-    check_keys(settings, harness.registry)
     if settings.prompts is not None or settings.prompt_version is not None:
         try:
             harness.prompt_set()

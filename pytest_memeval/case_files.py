@@ -13,6 +13,7 @@ import pytest
 
 #: A case file that brings prompts or a registry of its own, in either style of YAML.
 OWN = {key: re.compile(rf"""(?m)(^|[{{,])\s*["']?{key}["']?\s*:""") for key in ("prompts", "registry")}
+_REGISTRY = re.compile(r"""(?m)(?:^|[{,])\s*["']?registry["']?\s*:\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\s,{}"'#]+))""")
 SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl"})
 #: So many files of no pattern are named in a folder.
 _NAMED = 8
@@ -125,6 +126,21 @@ def _files_below(config: pytest.Config, folder: Path) -> Iterator[Path]:
 
 def names_own(config: pytest.Config, key: str) -> bool:
     """Whether a case file of the run seems to bring its own ``prompts`` or ``registry``."""
+    return any(OWN[key].search(text) for _, text in _likely_files(config))
+
+
+def own_registries(config: pytest.Config) -> list[Path | None]:
+    """The registries that the case files of the run seem to name; ``None`` for that of the ini, which a file that names
+    none goes by."""
+    found: dict[Path | None, None] = {}
+    for file, text in _likely_files(config):
+        named = _REGISTRY.search(text)
+        found[None if named is None else file.parent / next(filter(None, named.groups()))] = None
+    return list(found)
+
+
+def _likely_files(config: pytest.Config) -> Iterator[tuple[Path, str]]:
+    """The files of the run that look like case files, with their texts."""
     from pytest_memeval.cases.loader import looks_like_case_file
 
     for argument in config.args:
@@ -135,10 +151,8 @@ def names_own(config: pytest.Config, key: str) -> bool:
                 likely = looks_like_case_file(file)
             else:
                 likely = file.suffix.lower() in SUFFIXES and matches_files(config, file)
-            ours = file.is_file() and (file == path or likely)
-            if ours and OWN[key].search(file.read_text(encoding="utf-8", errors="replace")):
-                return True
-    return False
+            if file.is_file() and (file == path or likely):
+                yield file, file.read_text(encoding="utf-8", errors="replace")
 
 
 def nodes_of_cases(config: pytest.Config, ids: Iterable[str]) -> list[str]:

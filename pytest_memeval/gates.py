@@ -33,7 +33,7 @@ JUDGED_SECTIONS = ("qa", "locomo", "longmemeval")
 WORST_FIRST: tuple[str, ...] = (MISSED, UNMEASURED, PASSED, NOT_APPLICABLE)
 
 #: Why a gate does not apply here though another scope, or a run with a baseline, may decide it.
-_ELSEWHERE = ("other_kind", "no_baseline", "file_not_in_baseline")
+_ELSEWHERE = ("other_kind", "other_registry", "no_baseline", "file_not_in_baseline")
 
 #: As many measured metrics are named where none is near the one that was asked for.
 _MOST_NAMED = 8
@@ -160,6 +160,7 @@ def evaluate_gates(
     nothing = bool(by_set) and not any(record.outcome == "scored" for own in by_set.values() for record in own)
     results: list[GateResult] = []
     elsewhere = {section for scope in sets for section in sections_of(scope.kind)}
+    dimensions = {name for scope in sets for name in scope.dimensions or ()}
     for scope in sets:
         gates = scope_gates(run, scope)
         if not gates:
@@ -169,7 +170,14 @@ def evaluate_gates(
         if sections is None:
             sections = aggregate_sections(own, resample=resample)
         evaluator = _Scope(
-            run, scope, own, sections, elsewhere - set(sections_of(scope.kind)), differences, resample=resample
+            run,
+            scope,
+            own,
+            sections,
+            elsewhere - set(sections_of(scope.kind)),
+            differences,
+            dimensions=dimensions,
+            resample=resample,
         )
         found = sorted((evaluator.evaluate(gate) for gate in gates), key=lambda result: result.level)
         results += map(_asked_in_vain, found) if nothing else found
@@ -210,8 +218,11 @@ class _Scope:
         elsewhere: Collection[str] = (),
         differences: Differences | None = None,
         *,
+        dimensions: Collection[str] = (),
         resample: bool = True,
     ) -> None:
+        #: Those of all registries of the run.
+        self._dimensions = dimensions
         self._resample = resample
         self._run, self._scope, self._records, self._sections = run, scope, records, sections
         self._differences = differences
@@ -294,6 +305,8 @@ class _Scope:
         if gate.origin in ("ini", "command line") and gate.path.section in self._elsewhere:
             return _Finding(NOT_APPLICABLE, "other_kind", {"kind": self._scope.kind, "section": gate.path.section})
         stages = metric_stages(gate.path.section, gate.path.metric)
+        if (unknown := self._unknown_dimension(gate)) is not None:
+            return unknown
         for stage in stages:
             if not self._selected(stage):
                 return _Finding(NOT_APPLICABLE, "stage_not_selected", {"stage": stage})
@@ -322,6 +335,20 @@ class _Scope:
         if labelled and counts["unsupported"] == labelled:
             return _Finding(absent, "stage_unsupported", {"stage": stages[-1]})
         return None
+
+    def _unknown_dimension(self, gate: Gate) -> _Finding | None:
+        """A gate of the whole run on a dimension that this file's registry lacks."""
+        spec, key, known = gate.path.spec, gate.path.key, self._scope.dimensions
+        if gate.origin not in ("ini", "command line") or spec is None or spec.keys != "dimension" or key is None:
+            return None
+        if known is None or key in known:
+            return None
+        if key in self._dimensions:
+            return _Finding(NOT_APPLICABLE, "other_registry", {"dimension": key})
+        close = nearest(key, known)
+        if close is None:
+            return _Finding(UNMEASURED, "unknown_dimension", {"dimension": key})
+        return _Finding(UNMEASURED, "unknown_dimension_nearest", {"dimension": key, "nearest": close})
 
     def _complete(self, gate: Gate) -> _Finding | None:
         """Whether the run got to its end, over all of its files; only P0 gates mind."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_memeval.case_files import names_own
+from pytest_memeval.case_files import names_own, own_registries
 from pytest_memeval.session import RESUME_FROM, settings_of
 
 if TYPE_CHECKING:
@@ -122,17 +122,20 @@ def _check_prompts(config: pytest.Config, settings: Settings) -> None:
 
 
 def _check_keys(config: pytest.Config, settings: Settings) -> None:
+    """Dimensions that no registry of the run has: neither the ini's, where any file goes by it, nor one of a file."""
+    from pytest_memeval.assets.registry import load_registry
+    from pytest_memeval.documents.problems import DocumentError
     from pytest_memeval.metrics.catalog import METRICS
-    from pytest_memeval.options import SettingsError
     from pytest_memeval.settings_checks import check_keys
 
     paths = [gate.path for origin in ("command line", "ini") for gate in settings.gates_from(origin)]
     paths += [threshold.path for threshold in settings.default_expectations]
     if not any(path.base in METRICS and METRICS[path.base].keys == "dimension" for path in paths):
         return
+    known: dict[str, None] = {}
     try:
-        check_keys(settings, settings.load_registry())
-    except SettingsError:
-        # A case file with a registry of its own may know the dimension; it is checked when it is collected.
-        if not names_own(config, "registry"):
-            raise
+        for path in own_registries(config):
+            known.update(dict.fromkeys((settings.load_registry() if path is None else load_registry(path)).ids))
+    except DocumentError:
+        return  # told when the file that names it is collected
+    check_keys(settings, known or settings.load_registry().ids)

@@ -191,6 +191,8 @@ class SetInfo:
     note: str | None = None
     #: What the file fixes of how its cases are measured, where its kind says so (a data set's hash, revision, units).
     protocol: Mapping[str, Any] | None = None
+    #: The dimensions of the file's registry, where its cases are labelled with any.
+    dimensions: tuple[str, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -203,6 +205,7 @@ class SetInfo:
             "warnings": list(self.warnings),
             "note": self.note,
             **({"protocol": dict(self.protocol)} if self.protocol is not None else {}),
+            **({"dimensions": list(self.dimensions)} if self.dimensions is not None else {}),
         }
 
     @classmethod
@@ -217,6 +220,7 @@ class SetInfo:
             warnings=tuple(data["warnings"]),
             note=data.get("note"),
             protocol=data.get("protocol"),
+            dimensions=None if data.get("dimensions") is None else tuple(data["dimensions"]),
         )
 
 

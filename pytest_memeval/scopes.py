@@ -47,4 +47,5 @@ def set_info(case_set: CaseSet | KindSet, path: str, ini_gates: Sequence[Gate] =
         truth_counts=counts,
         warnings=tuple(str(warning).replace(str(case_set.path), path, 1) for warning in case_set.warnings),
         note=None if case_set.meta.extra.get("gates_note") is None else str(case_set.meta.extra["gates_note"]),
+        dimensions=None if case_set.registry is None else tuple(case_set.registry.ids),
     )

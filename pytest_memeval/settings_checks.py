@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,7 +14,6 @@ from pytest_memeval.owned_files import refusal
 from pytest_memeval.settings import CHAT_MODELS, EMBEDDERS, MATCHERS, Settings
 
 if TYPE_CHECKING:
-    from pytest_memeval.assets.registry import Registry
     from pytest_memeval.llm.settings import Role
 
 
@@ -210,19 +210,20 @@ def check_models(settings: Settings) -> None:
                 )
 
 
-def check_keys(settings: Settings, registry: Registry, *, own_gates: bool = False) -> None:
-    """Raise SettingsError for a gate or default threshold on a dimension that ``registry`` lacks.
-
-    ``own_gates`` says that the case set has gates of its own, so that the ini's do not count for it.
-    """
+def check_keys(settings: Settings, dimensions: Collection[str], *, gates: bool = True) -> None:
+    """Raise SettingsError for a default threshold, or one of the run's ``gates``, on a dimension that is none of
+    ``dimensions``."""
     from pytest_memeval.metrics.thresholds import ThresholdError, check_key
 
-    given = [("--memeval-gate", gate.path) for gate in settings.gates_from("command line")]
-    if not own_gates:
-        given += [("memeval_gate", gate.path) for gate in settings.gates_from("ini")]
-    given += [("memeval_expect", threshold.path) for threshold in settings.default_expectations]
+    given = [("memeval_expect", threshold.path) for threshold in settings.default_expectations]
+    if gates:
+        given = [
+            *(("--memeval-gate", gate.path) for gate in settings.gates_from("command line")),
+            *(("memeval_gate", gate.path) for gate in settings.gates_from("ini")),
+            *given,
+        ]
     for where, path in given:
         try:
-            check_key(path, registry.ids)
+            check_key(path, dimensions)
         except ThresholdError as error:
             raise SettingsError(f"{where}: {error}") from None

@@ -261,6 +261,22 @@ def test_what_cannot_be_used_is_one_sentence(options: dict[str, Any], words: str
     assert not Path(".memeval").exists()
 
 
+def test_a_gate_on_a_dimension_of_a_files_own_registry() -> None:
+    Path("own.yaml").write_text("dimensions: [{id: play, display_name: Play}]\nmemory_types: [fact]\n", "utf-8")
+    truth = {"memories": [{"content": "likes chess", "dimensions": ["play"]}]}
+    entry = {"case_id": "a", "conversation": "I like chess.", "expected_l1": truth}
+    Path("play.yaml").write_text(json.dumps({"meta": {"registry": "own.yaml"}, "cases": [entry]}), "utf-8")
+    gate = "P1 l1.per_dimension_f1.play >= 0.5"
+    report = run(["play.yaml", write(good_cases(1))], engine=Lines(), gate=gate)
+    status = {one["scope"]: one["reason_id"] for one in report["gates"] if "play" in one["metric"]}
+    assert status.pop("play.yaml") != "other_registry"
+    assert set(status.values()) == {"other_registry"}
+    with pytest.raises(SettingsError, match="unknown dimension 'play'"):
+        run(write(good_cases(1)), engine=Lines(), gate=gate)
+    with pytest.raises(SettingsError, match="unknown dimension 'identity' in"):
+        run("play.yaml", engine=Lines(), gate="P1 l1.per_dimension_f1.identity >= 0.5")
+
+
 #: Kind of option → values that are none, and what is wanted.
 WRONG: dict[str, tuple[list[Any], str]] = {
     "list": ([5, [5], {"a": 1}, b"P0", object()], "a text or a list of texts"),

@@ -258,10 +258,51 @@ def test_f05_an_unknown_dimension_in_a_gate_ends_the_run(project: Project, way: 
     result.stderr.fnmatch_lines(["*memeval?[eg]*: unknown dimension 'identty' in *; did you mean 'identity'?"])
 
 
-def test_f05_a_file_with_a_registry_of_its_own_says_itself_what_it_knows(project: Project) -> None:
+GATE = "P0 l1.per_dimension_f1.{} >= 0.5"
+
+
+@MODES
+@pytest.mark.parametrize("dimension", ["wrk", "identity"])
+def test_f05_a_file_with_a_registry_of_its_own_says_itself_what_it_knows(
+    project: Project, mode: tuple[str, ...], dimension: str
+) -> None:
     own(project, meta=True)
-    gate = "P0 l1.per_dimension_f1.{} >= 0.5"
-    assert project.run("cases/v001.yaml::a", "--memeval-gate", gate.format("work")).ret == 0
-    result = project.run("--memeval-gate", gate.format("wrk"))
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["cases/v001.yaml: --memeval-gate: unknown dimension 'wrk'*did you mean 'work'?"])
+    assert project.run("cases/v001.yaml::a", "--memeval-gate", GATE.format("work"), *mode).ret == 0
+    result = project.run("--memeval-gate", GATE.format(dimension), *mode, fresh=True)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --memeval-gate: unknown dimension '{dimension}' in *"])
+    if dimension == "wrk":
+        assert "did you mean 'work'?" in result.stderr.str()
+
+
+@MODES
+@pytest.mark.parametrize("origin", ["command line", "ini"])
+def test_a_gate_on_a_dimension_holds_for_the_files_whose_registry_has_it(
+    project: Project, mode: tuple[str, ...], origin: str
+) -> None:
+    own(project, meta=True)
+    project.write("conftest.py", ENGINE.replace("assert len(ctx.registry.ids) == 9", "pass"))
+    (project.path / "cases" / "v001.yaml").unlink()
+    named = {"registry": "../own/registry.yaml", "templates": "../own/templates"}
+    project.write("cases/own.yaml", json.dumps({"meta": named, "cases": [WORKS]}))
+    shipped = {"case_id": "s", "conversation": "[msg#1] user: I work as a nurse."}
+    shipped["expected_l1"] = {"memories": [{"content": "works as a nurse", "dimensions": ["identity"]}]}
+    project.write("cases/shipped.yaml", json.dumps({"meta": {}, "cases": [shipped]}))
+    for dimension, knows in (("work", "cases/own.yaml"), ("identity", "cases/shipped.yaml")):
+        gate = GATE.format(dimension)
+        if origin == "ini":
+            project.pytester.makeini(f"[pytest]\nmemeval_gate = {gate}\n")
+        options = ("--memeval-gate", gate) if origin == "command line" else ()
+        result = project.run("--memeval-stages", "l1", *options, *mode, fresh=True)
+        result.assert_outcomes(passed=2)
+        status = {one["scope"]: one for one in project.report()["gates"] if dimension in one["metric"]}
+        (other,) = set(status) - {knows}
+        assert (status[other]["status"], status[other]["reason_id"]) == ("not_applicable", "other_registry")
+        assert status[knows]["status"] == "passed"
+        assert status[other]["reason"] == (
+            f"The registry of this file has no dimension {dimension}; the gate is for other files of this run."
+        )
+    bad = project.run("--memeval-gate", GATE.format("identty"), *mode, fresh=True)
+    assert bad.ret == pytest.ExitCode.USAGE_ERROR
+    assert "unknown dimension 'identty'" in bad.stderr.str()
+    assert "did you mean 'identity'?" in bad.stderr.str()

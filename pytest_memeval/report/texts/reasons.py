@@ -25,6 +25,18 @@ REASON_TEXTS: Mapping[str, tuple[str, str]] = {
         "Cases of kind {kind} have no section {section}; the gate is for other files of this run.",
         "类型为 {kind} 的用例没有 {section} 部分；该门禁针对本次运行的其他文件。",
     ),
+    "other_registry": (
+        "The registry of this file has no dimension {dimension}; the gate is for other files of this run.",
+        "该文件的注册表没有维度 {dimension}；该门禁针对本次运行的其他文件。",
+    ),
+    "unknown_dimension": (
+        "No registry of this run has a dimension {dimension}.",
+        "本次运行的注册表都没有维度 {dimension}。",
+    ),
+    "unknown_dimension_nearest": (
+        "No registry of this run has a dimension {dimension}; the nearest one is {nearest}.",
+        "本次运行的注册表都没有维度 {dimension}；最接近的是 {nearest}。",
+    ),
     "selection_left_no_truth": (
         "None of the selected cases has labels for stage {stage}.",
         "所选用例均未标注阶段 {stage}。",
