@@ -52,7 +52,8 @@ def _is_measured(value: object) -> bool:
 
 
 def _is_model(value: object) -> bool:
-    return callable(getattr(value, "complete", None))
+    # An engine may need none.
+    return value is None or callable(getattr(value, "complete", None))
 
 
 #: Fixture → whether a value is one, and what is needed.

@@ -46,8 +46,9 @@ def overridden(project: Project, name: str, value: str, scope: str = "function")
     )
 
 
-@pytest.mark.parametrize("value", KINDS)
-@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name in NEEDED for value in KINDS if (name, value) != ("memeval_llm", "None")]
+)
 def test_a_value_of_another_kind_is_a_sentence_a_case(project: Project, name: str, value: str) -> None:
     overridden(project, name, value)
     project.cases(good_cases(2))
@@ -86,6 +87,12 @@ def test_it_is_the_same_in_two_processes_and_for_hand_written_tests(
     text = result.stdout.str()
     assert text.count(f"the project's fixture {name} gives None, where {NEEDED[name]}") >= 2
     assert "AttributeError" not in text
+
+
+def test_an_engine_may_need_no_model(project: Project) -> None:
+    overridden(project, "memeval_llm", "None", "session")
+    project.cases(good_cases(2))
+    project.run().assert_outcomes(passed=2)
 
 
 def test_a_value_of_the_kind_is_taken(project: Project) -> None:
