@@ -11,9 +11,10 @@ from pytest_memeval.engine.protocol import StageError
 T = TypeVar("T")
 
 
-def time_is_over(limit: float) -> StageError:
-    """The error of a stage for which the case had no time left."""
-    return StageError(f"the case's time limit of {limit:g} s is over", kind="timeout")
+def time_is_over(limit: float, *, held: bool = False) -> StageError:
+    """The error of a stage for which the case had no time left; ``held``: it let nothing else run meanwhile."""
+    why = "; it held the event loop all the time, as time.sleep or a blocking client in an async method does"
+    return StageError(f"the case's time limit of {limit:g} s is over{why if held else ''}", kind="timeout")
 
 
 class Deadline:

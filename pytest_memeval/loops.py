@@ -29,8 +29,31 @@ def _count_left() -> None:
         _left += 1
 
 
+#: Before the name of a task, where that says whose work it is.
+_OWNED = "memeval: "
+
+
+def hold_as(owner: str) -> None:
+    """Say whose work the task at hand is."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.set_name(_OWNED + owner)
+
+
 class LoopBlocked(Exception):
     """The loop did not come back in time: something on it waits without ``await``."""
+
+    def __init__(self, holder: str = "") -> None:
+        super().__init__(holder)
+        #: The name of the task that held it.
+        self.holder = holder
+
+    def is_held_by(self, owner: str) -> bool:
+        return self.holder == _OWNED + owner
+
+    def is_held_by_another(self, owner: str) -> bool:
+        """Whether the loop is known to have been held by somebody else's work."""
+        return self.holder.startswith(_OWNED) and self.holder != _OWNED + owner
 
 
 class LoopThread:
@@ -97,8 +120,7 @@ class LoopThread:
             future.cancel()
             if self._counts:
                 _count_left()
-            self._leave_behind()
-            raise LoopBlocked from None
+            raise LoopBlocked(self._leave_behind()) from None
         except BaseException:
             future.cancel()
             raise
@@ -120,12 +142,16 @@ class LoopThread:
         self.loop().call_soon_threadsafe(called.set)
         return called.wait(within)
 
-    def _leave_behind(self) -> None:
+    def _leave_behind(self) -> str:
+        """The name of the task that the loop is at."""
         with self._lock:
             loop, self._loop, self._thread = self._loop, None, None
-        if loop is not None:
-            # Served as soon as what blocks the loop ends, if ever.
-            asyncio.run_coroutine_threadsafe(_end(loop), loop)
+        if loop is None:
+            return ""
+        task = asyncio.current_task(loop)
+        # Served as soon as what blocks the loop ends, if ever.
+        asyncio.run_coroutine_threadsafe(_end(loop), loop)
+        return "" if task is None else task.get_name()
 
     def close(self, timeout: float = 1.0) -> None:
         """Cancel what still runs, wait for it at most ``timeout`` seconds, and stop. Safe to call twice."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from pytest_memeval.execution import StageExecutor
 from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.failures import case_error
 from pytest_memeval.llm.protocol import ChatModel, Embedder
-from pytest_memeval.loops import LoopBlocked, LoopThread, run_here
+from pytest_memeval.loops import LoopBlocked, LoopThread, hold_as, run_here
 from pytest_memeval.outputs import Outputs
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.results import CallRecord, CaseError, StageResult, StageStatus
@@ -85,20 +86,10 @@ class CaseRun:
         self.settings = settings
         self.label = label or case.case_id
         self._loop = loop
-        self._provided: dict[str, object] = {}
-        deadline = Deadline(self.time_limit)
-        self._lock: asyncio.Lock | None = None
         #: Seconds for which somebody waited for a result.
         self.waited = 0.0
         #: Whether the stages run without a loop; None while that is open.
         self._here: bool | None = None
-        self.outputs = Outputs()
-        self.results: dict[str, StageResult] = {}
-        self._sections: tuple[tuple[str, ...], Mapping[str, SectionRecord]] | None = None
-        #: The project's own metrics.
-        self.custom = CaseMetrics(case, guard=deadline.keep)
-        scoring = settings.scoring if cutoffs is None else replace(settings.scoring, cutoffs=cutoffs)
-        self.scorer = CaseScorer(case, self.outputs, scoring, priority_tolerance=registry.priority_tolerance)
         self.supported = supported_stages(engine)
         self.plan: StagePlan = plan_stages(
             case,
@@ -108,7 +99,9 @@ class CaseRun:
             chained=settings.chained,
         )
         self._calls = EngineCalls(engine, releases, limit=self.time_limit)
-        self._stores = CaseStores(
+        self._scoring = settings.scoring if cutoffs is None else replace(settings.scoring, cutoffs=cutoffs)
+        self._make_stores = partial(
+            CaseStores,
             case,
             self._calls,
             llm=llm,
@@ -117,22 +110,44 @@ class CaseRun:
             templates=templates,
             embedder=embedder,
             databases=databases,
-            get_folder=get_folder,
             label=self.label,
             trial=trial,
             corpus=corpus,
         )
+        self._get_folder = get_folder
+        self._attempts = 0
+        #: Whether the case can be begun anew: not in databases that it was given.
+        self._has_own_stores = databases is None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing has been run: whatever an attempt before this one still does goes nowhere."""
+        self._provided: dict[str, object] = {}
+        deadline = Deadline(self.time_limit)
+        self._lock: asyncio.Lock | None = None
+        #: The loop that the attempt at hand was begun on.
+        self._begun_on: asyncio.AbstractEventLoop | None = None
+        self.outputs = Outputs()
+        self.results: dict[str, StageResult] = {}
+        self._sections: tuple[tuple[str, ...], Mapping[str, SectionRecord]] | None = None
+        #: The project's own metrics.
+        self.custom = CaseMetrics(self.case, guard=deadline.keep)
+        tolerance = self.registry.priority_tolerance
+        self.scorer = CaseScorer(self.case, self.outputs, self._scoring, priority_tolerance=tolerance)
+        folder = None if self._get_folder is None else partial(self._folder, self._get_folder, self._attempts)
+        self._stores = self._make_stores(get_folder=folder)
+        self._attempts += 1
         self._executor = StageExecutor(
-            case,
+            self.case,
             self._calls,
             self._stores,
-            templates=templates,
-            chained=settings.chained,
+            templates=self.templates,
+            chained=self.settings.chained,
             supported=self.supported,
             plan=self.plan,
             outputs=self.outputs,
             results=self.results,
-            search_params=settings.search,
+            search_params=self.settings.search,
         )
         self._stages = StageResults(
             self._executor,
@@ -141,6 +156,25 @@ class CaseRun:
             scorer=self.scorer,
             deadline=deadline,
         )
+
+    def _begin_anew(self) -> None:
+        """The attempt at hand went down with a loop that another case held: it says nothing of this one."""
+        self._stages.given_up = True
+        self._stores.close()
+        self._begin()
+
+    @property
+    def _can_begin_anew(self) -> bool:
+        return self._has_own_stores and not self._provided
+
+    @staticmethod
+    def _folder(get_folder: Callable[[], Path], attempt: int) -> Path:
+        """An attempt's own folder: it must not meet what another one left."""
+        if not attempt:
+            return get_folder()
+        folder = get_folder() / f"attempt-{attempt + 1}"
+        folder.mkdir(exist_ok=True)
+        return folder
 
     # -- waiting and preparing ---------------------------------------------------------------------------------
 
@@ -171,10 +205,14 @@ class CaseRun:
         try:
             if limit is None and self._runs_here():
                 return run_here(self._advance(stage))
-            # Work that awaits ends by its own limit; the grace is for a stage that holds the loop without awaiting.
-            return self._loop.run(self.advance(stage), timeout=None if limit is None else limit + LOOP_GRACE)
-        except LoopBlocked:
-            return self._give_up(stage)
+            while True:
+                try:
+                    # Work that awaits ends by its own limit; the grace is for one that holds the loop without awaiting.
+                    return self._loop.run(self.advance(stage), timeout=None if limit is None else limit + LOOP_GRACE)
+                except LoopBlocked as blocked:
+                    if not self._can_begin_anew or not blocked.is_held_by_another(self.label):
+                        return self._give_up(stage, held=blocked.is_held_by(self.label))
+                    self._begin_anew()
         finally:
             self.waited += _since(started)
 
@@ -185,14 +223,14 @@ class CaseRun:
             self._calls.wait_for = self._loop.run if self._here else None
         return self._here
 
-    def _give_up(self, stage: str) -> StageResult:
-        self.give_up()
+    def _give_up(self, stage: str, *, held: bool) -> StageResult:
+        self.give_up(held=held)
         return self.results.get(stage, IDLE)
 
-    def give_up(self) -> None:
+    def give_up(self, *, held: bool = False) -> None:
         """The stage that blocks the loop, and all that were to come, are over; what it still does goes nowhere."""
         self._stages.given_up = True
-        over = time_is_over(self.time_limit or 0.0)
+        over = time_is_over(self.time_limit or 0.0, held=held)
         for late in self.plan.run:
             if late not in self.results:
                 self.results[late] = self._stages.void(late) or StageResult(error=case_error(late, over))
@@ -204,18 +242,25 @@ class CaseRun:
     async def advance(self, stage: str) -> StageResult:
         """Run the stage and what it builds on, unless done. An empty result for a stage that the case does not need."""
         self.go_ahead()
+        hold_as(self.label)
+        loop = asyncio.get_running_loop()
+        under_way = self._lock is not None and self._lock.locked()
+        if under_way and self._begun_on is not loop and self._can_begin_anew:
+            self._begin_anew()
+        self._begun_on = loop
         return await self._advance(stage)
 
     async def _advance(self, stage: str) -> StageResult:
         if self._lock is None:
             self._lock = asyncio.Lock()
+        stages, results = self._stages, self.results
         async with self._lock:
             for needed in (*CHAIN.get(stage, ()), stage):
-                if needed in self.plan.run and needed not in self.results:
-                    result = await self._stages.attempt(needed)
-                    if not self._stages.given_up:
-                        self.results[needed], self._sections = result, None
-        return self.results.get(stage, IDLE)
+                if needed in self.plan.run and needed not in results:
+                    result = await stages.attempt(needed)
+                    if not stages.given_up:
+                        results[needed], self._sections = result, None
+        return results.get(stage, IDLE)
 
     async def work_ahead(self) -> None:
         """Run every stage of the plan, for whoever prepares the case before its turn."""

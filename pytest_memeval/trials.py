@@ -116,9 +116,9 @@ class TrialRuns(CaseRun):
     def provided(self) -> bool:
         return any(run.provided for run in self.trials)
 
-    def give_up(self) -> None:
+    def give_up(self, *, held: bool = False) -> None:
         for run in self.trials:
-            run.give_up()
+            run.give_up(held=held)
         self._merge()
 
     @property

@@ -1,0 +1,79 @@
+"""A case that blocks the event loop is charged with it, and no case that was under way beside it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from plugin_project import MODES, case, good_cases
+
+if TYPE_CHECKING:
+    from plugin_project import Project
+
+CONFTEST = """
+import asyncio
+import time
+import pytest
+from line_engine import LineEngine
+
+
+class Engine(LineEngine):
+    concurrent = True
+
+    async def load(self, memories, scenes, ctx):
+        await asyncio.sleep(0)
+
+    async def extract(self, conversation, ctx):
+        # What another attempt at the case left would be met here.
+        ctx.memory_db.execute("CREATE TABLE seen (x)")
+        assert not list(ctx.folder.iterdir())
+        (ctx.folder / "seen").touch()
+        await asyncio.sleep(0.2)
+        if conversation[0].content.endswith("block"):
+            time.sleep(8)
+        await asyncio.sleep(0.2)
+        with open("asked", "a", encoding="utf-8") as file:
+            file.write(ctx.case_id + "\\n")
+        return super().extract(conversation, ctx)
+
+    async def resolve(self, memories, ctx):
+        ctx.memory_db.execute("CREATE TABLE resolved (x)")
+        await asyncio.sleep(0.1)
+        return [{"memory_index": at, "action": "store"} for at, _ in enumerate(memories)]
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return Engine()
+"""
+
+LABELS = {"expected_l15": {"actions": [{"new_memory_index": 0, "candidate_ids": [], "action": "store"}]}}
+
+
+@MODES
+@pytest.mark.parametrize("place", [0, 1, 4], ids=["first", "second", "last"])
+def test_only_the_case_that_blocks_the_loop_is_charged(project: Project, place: int, mode: tuple[str, ...]) -> None:
+    project.write("conftest.py", CONFTEST)
+    cases = [{**one, **LABELS} for one in good_cases(5)]
+    name = cases[place]["case_id"]
+    cases[place] = case(name, "identity: this one will block", **LABELS)
+    project.cases(cases)
+    result = project.run("--memeval-timeout", "1.5", *mode, fresh=True)
+    result.assert_outcomes(passed=4, errors=1)
+    for entry in project.report()["per_case"]:
+        if entry["case_id"] != name:
+            assert (entry["outcome"], entry["errors"]) == ("scored", [])
+            continue
+        (error,) = entry["errors"]
+        assert (error["stage"], error["kind"]) == ("l1", "timeout")
+        assert error["message"].startswith(
+            "the case's time limit of 1.5 s is over; it held the event loop all the time"
+        )
+
+
+def test_a_case_that_only_waits_too_long_held_nothing(project: Project) -> None:
+    project.write("conftest.py", CONFTEST.replace("time.sleep(8)", "await asyncio.sleep(8)"))
+    project.cases([case("slow", "identity: this one will block"), *good_cases(3)])
+    project.run("--memeval-timeout", "1.5", fresh=True).assert_outcomes(passed=3, errors=1)
+    (error,) = next(entry for entry in project.report()["per_case"] if entry["case_id"] == "slow")["errors"]
+    assert error["message"] == "the case's time limit of 1.5 s is over"
