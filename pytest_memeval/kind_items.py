@@ -146,6 +146,8 @@ class KindItem(pytest.Function):
             raise pytest.skip.Exception(why, _use_item_location=True)
         self._refuse_invalid()
         super().setup()
+        if getattr(self.config.option, "setupplan", False):  # which makes no fixture
+            return
         run = self._run({name: self.funcargs[name] for name in self.kind.fixtures})
         self.stash[RUN] = run  # type: ignore[misc]  # read by those who treat all runs alike
         run.finish()

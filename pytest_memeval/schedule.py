@@ -86,6 +86,8 @@ class CaseScheduling:
         self._others = others
         #: Worker → what it collected, before the choice.
         self._collections: dict[Any, Sequence[str] | None] = {}
+        #: Workers that have ended, before the choice, without anything collected: there is no such file or case.
+        self._empty_handed = 0
         self._chosen: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -97,7 +99,13 @@ class CaseScheduling:
 
     @property
     def collection_is_completed(self) -> bool:
-        return self._chosen is not None or len(self._collected()) >= self._plain.numnodes
+        return self._chosen is not None or len(self._collected()) + self._empty_handed >= self._plain.numnodes
+
+    @property
+    def tests_finished(self) -> bool:
+        if self._chosen is not None:
+            return bool(self._chosen.tests_finished)
+        return not self._collections and self._empty_handed >= self._plain.numnodes
 
     def _collected(self) -> dict[Any, Sequence[str]]:
         return {node: items for node, items in self._collections.items() if items is not None}
@@ -117,7 +125,9 @@ class CaseScheduling:
     def remove_node(self, node: Any) -> Any:
         if self._chosen is not None:
             return self._chosen.remove_node(node)
-        del self._collections[node]
+        items = self._collections.pop(node)
+        if items is not None and not items:
+            self._empty_handed += 1
         return None
 
     def schedule(self) -> None:
@@ -125,6 +135,7 @@ class CaseScheduling:
             collected = self._collected()
             fitting = (other for other, condition in self._others if any(map(condition, collected.values())))
             self._chosen = next(fitting, self._plain)
+            self._chosen.numnodes = len(collected)
             for node in self._collections:
                 self._chosen.add_node(node)
             for node, items in collected.items():

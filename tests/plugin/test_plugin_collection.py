@@ -144,7 +144,21 @@ def test_collect_only_writes_and_gates_nothing(project: Project) -> None:
 @pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
 def test_setup_runs_gate_nothing(project: Project, option: str) -> None:
     project.cases(good_cases(1), gates=["P0 l1.strict_match_rate > 1"])
-    assert project.run(option).ret == 0
+    project.write("cases/rag.memeval.jsonl", '{"query": "q", "contexts": ["c"], "response": "r"}')
+    project.write(
+        "cases/qa.memeval.yaml",
+        """
+        kind: qa
+        cases:
+          - case_id: trip
+            conversation: "[msg#1] 2026-01-01T10:00:00Z user: We went by boat."
+            questions: [{id: how, question: "How did we go?", answer: by boat}]
+        """,
+    )
+    result = project.run(option)
+    assert result.ret == 0, result.stdout.str()
+    result.stdout.fnmatch_lines(["*cases/qa.memeval.yaml*", "*cases/rag.memeval.jsonl*", "*cases/v001.yaml*"])
+    assert "ERROR" not in result.stdout.str()
     assert not (project.path / "out").exists()
 
 
