@@ -144,7 +144,8 @@ def test_two_trials_are_still_a_single_run(asked: ChatProject) -> None:
 @MODES
 def test_a_failed_trial_makes_the_question_errored(asked: ChatProject, mode: tuple[str, ...]) -> None:
     asked.server.script = Unsteady("red", fake.error(400, "no such colour"), "red")
-    result = asked.chat(*ASKING, *TRIALS, *mode)
+    # One at a time: the second request to arrive is the second trial's.
+    result = asked.chat(*ASKING, *TRIALS, "--memeval-concurrency", "1", *mode)
     result.assert_outcomes(passed=5, errors=1)
     report, one = asked.report(), boat(asked)
     assert report["qa"]["n"]["f1"]["units"] == 4
