@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.fixture_values import refuse_strangers
 from pytest_memeval.node_cases import (
     StageFailure,
     case_and_set,
@@ -162,6 +161,8 @@ def memeval_run(
     if known is not None:  # the item has made it without fixtures
         yield known
         return
+    from pytest_memeval.fixture_values import refuse_strangers
+
     refuse_strangers(
         memeval_case=memeval_case,
         memeval_prompts=memeval_prompts,
@@ -184,6 +185,7 @@ def memeval_run(
 
 def _stage(request: pytest.FixtureRequest, run: CaseRun, stage: str, **before: StageResult) -> StageResult:
     from pytest_memeval.engine.protocol import StageError
+    from pytest_memeval.fixture_values import refuse_strangers
 
     refuse_strangers(memeval_run=run)
     for name, given in before.items():
@@ -240,6 +242,7 @@ def memeval_search(request: pytest.FixtureRequest, memeval_run: CaseRun) -> Stag
 def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str, StageResult]:
     """The results that ``stage`` takes, each by its fixture, so that an override is heeded; a test that must have them
     fails there. Injection can do without."""
+    from pytest_memeval.fixture_values import refuse_strangers
     from pytest_memeval.stages import needed_stages
 
     refuse_strangers(memeval_run=run)
@@ -257,6 +260,8 @@ def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str
 @pytest.fixture
 def memeval_measured(request: pytest.FixtureRequest, memeval_run: CaseRun) -> Measured:
     """Requested last by every case item: fails the set-up when a stage could not be measured."""
+    from pytest_memeval.fixture_values import refuse_strangers
+
     refuse_strangers(memeval_run=memeval_run)
     node: Any = request.node
     if is_case_item(node):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.extensions import is_address
 from pytest_memeval.node_keys import SOUND_ENGINE
 from pytest_memeval.session import harness_of
 
@@ -115,6 +114,8 @@ def sentences(part: str | None = None) -> Iterator[None]:
     try:
         yield
     except (DocumentError, ValueError) as error:
+        from pytest_memeval.extensions import is_address
+
         raise StageFailure(str(error), ends_run=part is not None and ":" in part and not is_address(part)) from None
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.fixture_values import refuse_strangers
 from pytest_memeval.node_cases import StageFailure, case_and_set, is_case_item, refuse_faulty, sentences, setup_of
 from pytest_memeval.node_keys import PREFETCHER, RECORDED, RUN, SAID
 from pytest_memeval.node_search import corpus_for, embedder_of
@@ -65,6 +64,8 @@ def open_run(
     harness = setup_of(node)
     if recorded_outputs(node) is None:
         refuse_faulty(node, engine)
+        from pytest_memeval.fixture_values import refuse_strangers
+
         refuse_strangers(memeval_llm=llm)
     prefetcher = node.config.stash.get(PREFETCHER, None)
     # A store of the project's own was not there when the case was prepared.
