@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,24 @@ from hypothesis import settings
 # A machine that is busy with something else is no fault of the code: times are bounded where a test is about time.
 settings.register_profile("memeval", deadline=None)
 settings.load_profile("memeval")
+
+
+#: What a CI service, a terminal or a user sets and what changes the output of the runs that tests start.
+TELLING = (
+    *("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"),
+    *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PY_COLORS"),
+    *("PYTEST_THEME", "PYTEST_THEME_MODE"),
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _surroundings() -> Iterator[None]:
+    """Tests read what runs print, so that must not depend on where the tests run: pytest cuts the lines of its short
+    summary to the terminal's width, for instance, but not where ``CI`` is set."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in TELLING:
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
