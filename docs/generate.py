@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pytest_memeval.cases import tables
 from pytest_memeval.cases.fieldtypes import Anything, Integer, ListOf, MapOf, Number, OneOf, Table, Text
-from pytest_memeval.cli import _parser
+from pytest_memeval.cli.main import _parser
 from pytest_memeval.metrics.catalog import AT_K, DEFAULT_DISTILL_GATES, MetricSpec, metrics_of
 from pytest_memeval.options import OPTIONS, Option
 from pytest_memeval.plugin import SHARED_OPTIONS

@@ -13,12 +13,12 @@ __version__ = "0.1.0"
 
 #: Module → the public names that it defines.
 _HOMES = {
-    "api": "run",
-    "run_report": "RunReport",
+    "api.run": "run",
+    "api.report": "RunReport",
     "custom_metrics": "metric",
     "outputs": "Outputs",
     "documents.problems": "DocumentError",
-    "settings": "SettingsError",
+    "options": "SettingsError",
     "values": "Block Decision Hit Memory Message Scene Section",
     "cases.models": (
         "CaseSet EvalCase GtConflictAction GtMemory GtScene InjectGroundTruth L15GroundTruth L1GroundTruth "
@@ -137,7 +137,8 @@ __getattr__, __dir__ = lazy_names(__name__, _HOMES, __all__)
 
 
 if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
-    from pytest_memeval.api import run as run
+    from pytest_memeval.api.report import RunReport as RunReport
+    from pytest_memeval.api.run import run as run
     from pytest_memeval.cases.loader import load_cases as load_cases
     from pytest_memeval.cases.loader import validate_case as validate_case
     from pytest_memeval.cases.models import CaseSet as CaseSet
@@ -202,7 +203,6 @@ if TYPE_CHECKING:  # for type checkers; at run time __getattr__ serves
     from pytest_memeval.qa.memory import BaseMemory as BaseMemory
     from pytest_memeval.results import CaseResult as CaseResult
     from pytest_memeval.results import StageResult as StageResult
-    from pytest_memeval.run_report import RunReport as RunReport
     from pytest_memeval.search.params import SearchParams as SearchParams
     from pytest_memeval.tuning.analysis import TuningResult as TuningResult
     from pytest_memeval.tuning.grid import GridSearch as GridSearch

@@ -2,7 +2,7 @@
 
 import sys
 
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -41,7 +41,7 @@ def call_properties(run: CaseRun | KindRun, line: CaseLine | None, harness: Harn
         return
     from pytest_memeval.llm.cost import price_of_call
     from pytest_memeval.report.entries import usage_of
-    from pytest_memeval.run_notes import is_judging
+    from pytest_memeval.runs.notes import is_judging
 
     settings = harness.settings
 

@@ -11,8 +11,8 @@ from pytest_memeval.values import DISTILL_STAGES
 
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import EvalCase
-    from pytest_memeval.run_settings import RunSettings
     from pytest_memeval.runner import CaseRun
+    from pytest_memeval.settings.case import RunSettings
     from pytest_memeval.values import Message
 
 

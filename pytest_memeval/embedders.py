@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.engine.protocol import StageError
 from pytest_memeval.options import SettingsError
-from pytest_memeval.settings import EMBEDDERS
+from pytest_memeval.settings.model import EMBEDDERS
 
 if TYPE_CHECKING:
     from pytest_memeval.llm.cache import AnswerCache

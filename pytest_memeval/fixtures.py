@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_memeval.node_cases import (
+from pytest_memeval.nodes.cases import (
     StageFailure,
     case_and_set,
     is_case_item,
@@ -16,8 +16,8 @@ from pytest_memeval.node_cases import (
     sentences,
     templates_of,
 )
-from pytest_memeval.node_keys import PROXY_LINE, RUN
-from pytest_memeval.node_runs import Measured, all_measured, open_run, recorded_outputs
+from pytest_memeval.nodes.keys import PROXY_LINE, RUN
+from pytest_memeval.nodes.runs import Measured, all_measured, open_run, recorded_outputs
 from pytest_memeval.session import harness_of
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def memeval_run(
     if known is not None:  # the item has made it without fixtures
         yield known
         return
-    from pytest_memeval.fixture_values import refuse_strangers
+    from pytest_memeval.nodes.fixture_values import refuse_strangers
 
     refuse_strangers(
         memeval_case=memeval_case,
@@ -185,7 +185,7 @@ def memeval_run(
 
 def _stage(request: pytest.FixtureRequest, run: CaseRun, stage: str, **before: StageResult) -> StageResult:
     from pytest_memeval.engine.protocol import StageError
-    from pytest_memeval.fixture_values import refuse_strangers
+    from pytest_memeval.nodes.fixture_values import refuse_strangers
 
     refuse_strangers(memeval_run=run)
     for name, given in before.items():
@@ -242,7 +242,7 @@ def memeval_search(request: pytest.FixtureRequest, memeval_run: CaseRun) -> Stag
 def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str, StageResult]:
     """The results that ``stage`` takes, each by its fixture, so that an override is heeded; a test that must have them
     fails there. Injection can do without."""
-    from pytest_memeval.fixture_values import refuse_strangers
+    from pytest_memeval.nodes.fixture_values import refuse_strangers
     from pytest_memeval.stages import needed_stages
 
     refuse_strangers(memeval_run=run)
@@ -260,7 +260,7 @@ def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str
 @pytest.fixture
 def memeval_measured(request: pytest.FixtureRequest, memeval_run: CaseRun) -> Measured:
     """Requested last by every case item: fails the set-up when a stage could not be measured."""
-    from pytest_memeval.fixture_values import refuse_strangers
+    from pytest_memeval.nodes.fixture_values import refuse_strangers
 
     refuse_strangers(memeval_run=memeval_run)
     node: Any = request.node

@@ -18,10 +18,10 @@ from pytest_memeval.engine.databases import kept_folder
 from pytest_memeval.extensions import build_engine, load_metrics
 from pytest_memeval.garbage import end_quickly
 from pytest_memeval.loops import LoopThread, left_behind
+from pytest_memeval.measuring.releases import Releases
 from pytest_memeval.options import SettingsError
-from pytest_memeval.releases import Releases
 from pytest_memeval.search_parts import SearchParts
-from pytest_memeval.settings import Settings
+from pytest_memeval.settings.model import Settings
 
 __all__ = ["Harness", "remove_scratch"]
 
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.settings import Role
     from pytest_memeval.plan import Plan
     from pytest_memeval.results import CallRecord
-    from pytest_memeval.resume import StoredRun
-    from pytest_memeval.resuming import Resumer
-    from pytest_memeval.run_settings import RunSettings
+    from pytest_memeval.resume.items import Resumer
+    from pytest_memeval.resume.run import StoredRun
+    from pytest_memeval.settings.case import RunSettings
 
 
 class Harness:
@@ -144,7 +144,7 @@ class Harness:
     def resumer(self) -> Resumer:
         """The cases' keys, and what is taken from an earlier run."""
         if self._resumer is None:
-            from pytest_memeval.resuming import Resumer
+            from pytest_memeval.resume.items import Resumer
 
             self._resumer = Resumer(self, self.resume_from)
         return self._resumer

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_memeval.cases.models import CaseSet, EvalCase
-from pytest_memeval.direct import Assets, can_be_direct, set_up
 from pytest_memeval.documents.problems import DocumentError
 from pytest_memeval.documents.reader import paused_gc
-from pytest_memeval.fixture_values import refuse_strangers
 from pytest_memeval.kind_items import KindItem
+from pytest_memeval.nodes.direct import Assets, can_be_direct, set_up
+from pytest_memeval.nodes.fixture_values import refuse_strangers
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.session import SHARED_OPTIONS, harness_at_collection, harness_of
-from pytest_memeval.settings_checks import check_keys
+from pytest_memeval.settings.checks import check_keys
 from pytest_memeval.stages import CHAIN, truth_stages
 from pytest_memeval.values import DISTILL_STAGES
 from pytest_memeval.variant_harness import variant_of

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from pytest_memeval.fixture_values import refuse_strangers
 from pytest_memeval.harness import Harness
 from pytest_memeval.kinds import Kind, KindCase, KindRun, KindSet, untouched
-from pytest_memeval.node_cases import StageFailure, refuse_faulty, setup_of
-from pytest_memeval.node_keys import PREFETCHER, RUN, SAID
+from pytest_memeval.nodes.cases import StageFailure, refuse_faulty, setup_of
+from pytest_memeval.nodes.fixture_values import refuse_strangers
+from pytest_memeval.nodes.keys import PREFETCHER, RUN, SAID
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.results import CaseError, CaseResult
-from pytest_memeval.resuming import RESUMPTION
+from pytest_memeval.resume.items import RESUMPTION
 from pytest_memeval.session import harness_at_collection, harness_of
-from pytest_memeval.trial_records import trial_label
+from pytest_memeval.trials.records import trial_label
 from pytest_memeval.variant_items import params_of, with_params
 
 KIND_FILES = pytest.StashKey[dict[str, KindSet]]()
@@ -201,7 +201,7 @@ class KindItem(pytest.Function):
         ]
         run = runs[0]
         if count > 1:
-            from pytest_memeval.kind_trials import KindTrials
+            from pytest_memeval.trials.kinds import KindTrials
 
             overlap = self.kind.can_overlap(values) and harness.settings.concurrency > 1
             run = KindTrials(runs, loop=harness.loop, slots=harness.slots if overlap else None)

@@ -50,7 +50,7 @@ def history_points(report: Mapping[str, Any], cache_folder: Path) -> list[dict[s
 
     Each ``{label, value, low, high}``; runs over other cases are left out, since their figures do not compare.
     """
-    from pytest_memeval.history import History, HistoryError, row_of
+    from pytest_memeval.history.store import History, HistoryError, row_of
     from pytest_memeval.report.html.page import HISTORY_METRIC
 
     own = row_of(report)

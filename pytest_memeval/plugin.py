@@ -25,9 +25,9 @@ from pytest_memeval.session import (
 )
 
 if TYPE_CHECKING:
-    from pytest_memeval.baseline import Baseline
+    from pytest_memeval.compare.baseline import Baseline
     from pytest_memeval.harness import Harness
-    from pytest_memeval.settings import Settings
+    from pytest_memeval.settings.model import Settings
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -104,47 +104,47 @@ def pytest_configure(config: pytest.Config) -> None:
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None:
         if "memeval_stop" in worker:
-            from pytest_memeval.budget import WorkerBudget
+            from pytest_memeval.hooks.budget import WorkerBudget
 
             config.pluginmanager.register(WorkerBudget(Path(worker["memeval_stop"])), "memeval-budget")
         if "memeval_decided" in worker:
-            from pytest_memeval.stop_hooks import WorkerStopper
+            from pytest_memeval.hooks.stopping import WorkerStopper
 
             config.pluginmanager.register(WorkerStopper(Path(worker["memeval_decided"])), "memeval-stopper")
         return
     _look_for_misspelt(config)
-    from pytest_memeval.controller import Controller
+    from pytest_memeval.hooks.controller import Controller
 
     controller = Controller(config)
     config.pluginmanager.register(controller, "memeval-controller")
     if getattr(config.option, "htmlpath", None):
-        from pytest_memeval.html_hooks import HtmlHooks
+        from pytest_memeval.hooks.html import HtmlHooks
 
         config.pluginmanager.register(HtmlHooks(config, controller), "memeval-html")
     if _plans(config):
-        from pytest_memeval.plan_hooks import PlanHooks
+        from pytest_memeval.hooks.plan import PlanHooks
 
         config.pluginmanager.register(PlanHooks(config), "memeval-plan")
     if _is_used(config):
-        from pytest_memeval.option_checks import check_options
+        from pytest_memeval.hooks.options import check_options
 
         check_options(config)
         part = settings_of(config).part
         if part is not None:
-            from pytest_memeval.sharding import EmptyPart
+            from pytest_memeval.hooks.sharding import EmptyPart
 
             empty = EmptyPart(config, part, lambda: controller.recorder)
             config.pluginmanager.register(empty, "memeval-empty-part")
         if settings_of(config).baseline is not None:
             controller.baseline = _load_baseline(settings_of(config))
         if settings_of(config).stop_when_decided and not _plans(config):
-            from pytest_memeval.stop_hooks import Stopper
+            from pytest_memeval.hooks.stopping import Stopper
 
             controller.stopper = Stopper(config)
             config.pluginmanager.register(controller.stopper, "memeval-stopper")
         limit = settings_of(config).max_cost
         if limit is not None:
-            from pytest_memeval.budget import Budget
+            from pytest_memeval.hooks.budget import Budget
 
             controller.budget = Budget(config, limit)
             config.pluginmanager.register(controller.budget, "memeval-budget")
@@ -152,7 +152,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _load_baseline(settings: Settings) -> Baseline:
     """The report to compare with, read before any case runs: one that cannot be used must not cost a run."""
-    from pytest_memeval.baseline import load_baseline
+    from pytest_memeval.compare.baseline import load_baseline
     from pytest_memeval.report.reader import ReportError
 
     try:
@@ -200,12 +200,12 @@ def _is_known(config: pytest.Config, key: str) -> bool:
 
 def _add_hooks(config: pytest.Config, harness: Harness) -> None:
     """What this process does with cases, from when there are some."""
-    from pytest_memeval.case_hooks import CaseHooks
+    from pytest_memeval.hooks.cases import CaseHooks
 
     config.pluginmanager.register(CaseHooks(config), "memeval-cases")
     if _can_prepare(config, harness.settings):
-        from pytest_memeval.node_keys import PREFETCHER
-        from pytest_memeval.prefetch import Prefetcher
+        from pytest_memeval.hooks.prefetch import Prefetcher
+        from pytest_memeval.nodes.keys import PREFETCHER
 
         prefetcher = config.stash[PREFETCHER] = Prefetcher(config, harness, harness.settings.concurrency)
         config.pluginmanager.register(prefetcher, "memeval-prefetch")
@@ -271,10 +271,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         select_items(config, items)
         part = settings_of(config).part
         if part is not None:
-            from pytest_memeval.sharding import keep_part
+            from pytest_memeval.hooks.sharding import keep_part
 
             keep_part(config, items, part, owner_of)
         if settings_of(config).stop_when_decided:
-            from pytest_memeval.stop_hooks import put_in_order
+            from pytest_memeval.hooks.stopping import put_in_order
 
             put_in_order(items, settings_of(config).seed)

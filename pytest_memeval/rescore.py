@@ -13,11 +13,11 @@ from pytest_memeval.corpus import set_cutoffs
 from pytest_memeval.custom_metrics import SECTION
 from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.kinds import KindCase, KindSet, kind_named
+from pytest_memeval.measuring.repeated_ids import repeated_in, without_what_built_on
 from pytest_memeval.metrics.l1 import PRIORITY_TOLERANCE
 from pytest_memeval.metrics.search import CUTOFFS
 from pytest_memeval.metrics.thresholds import Gate, Threshold, parse_gate
 from pytest_memeval.outputs import OutputError, Outputs
-from pytest_memeval.repeated_ids import repeated_in, without_what_built_on
 from pytest_memeval.report.build import build_report
 from pytest_memeval.report.messages import text
 from pytest_memeval.report.reader import ReportError, records_of, run_of, sets_of
@@ -25,7 +25,7 @@ from pytest_memeval.results import CaseError, CaseResult, RunInfo, StageStatus
 from pytest_memeval.scopes import set_info
 from pytest_memeval.scoring import CaseScorer, ScoringOptions
 from pytest_memeval.stages import CHAIN, truth_stages
-from pytest_memeval.trial_records import single_records, together
+from pytest_memeval.trials.records import single_records, together
 from pytest_memeval.values import DISTILL_STAGES
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pytest_memeval.measuring.repeated_ids import repeated_in
 from pytest_memeval.outputs import OutputError, Outputs
-from pytest_memeval.repeated_ids import repeated_in
 from pytest_memeval.results import CaseResult
 from pytest_memeval.runner import CaseRun
 

@@ -102,12 +102,12 @@ class CaseResult:
     calls: tuple[CallRecord, ...] = ()
     duration_seconds: float = 0.0
     timings: Mapping[str, float] = field(default_factory=dict)
-    #: Where the case was measured several times: each trial by itself (:mod:`pytest_memeval.trials`).
+    #: Where the case was measured several times: each trial by itself (:mod:`pytest_memeval.trials.case`).
     trials: tuple[Mapping[str, Any], ...] = ()
     #: What an embedding server was asked for since the process's last record, with its list price: ``{requests, texts,
     #: input_tokens, unknown_tokens, spent_usd}``; empty for nothing. It, too, may differ between equal runs.
     embeddings: Mapping[str, float | None] = field(default_factory=dict)
-    #: What the outputs depend on (:mod:`pytest_memeval.resume_key`); kept in the journal alone.
+    #: What the outputs depend on (:mod:`pytest_memeval.resume.key`); kept in the journal alone.
     resume_key: str = ""
 
     def to_json(self) -> dict[str, Any]:

@@ -10,25 +10,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_memeval.case_stores import CaseStores
 from pytest_memeval.custom_metrics import SECTION, CaseMetrics, CustomMetric, registered
-from pytest_memeval.deadline import Deadline, time_is_over
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.normalize import normalize_memories
 from pytest_memeval.engine.protocol import CaseDatabases, StageError, supported_stages
-from pytest_memeval.engine_calls import EngineCalls
-from pytest_memeval.execution import StageExecutor
 from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.failures import case_error
 from pytest_memeval.llm.protocol import ChatModel, Embedder
 from pytest_memeval.loops import LoopBlocked, LoopThread, hold_as, run_here
+from pytest_memeval.measuring.calls import EngineCalls
+from pytest_memeval.measuring.deadline import Deadline, time_is_over
+from pytest_memeval.measuring.execution import StageExecutor
+from pytest_memeval.measuring.results import StageResults
+from pytest_memeval.measuring.stores import CaseStores
+from pytest_memeval.measuring.trace import Notes
 from pytest_memeval.outputs import Outputs
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.results import CallRecord, CaseError, StageResult, StageStatus
-from pytest_memeval.run_settings import RunSettings
 from pytest_memeval.scoring import CaseScorer
-from pytest_memeval.stage_results import StageResults
-from pytest_memeval.stage_trace import Notes
+from pytest_memeval.settings.case import RunSettings
 from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, why_idle
 from pytest_memeval.values import DISTILL_STAGES
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import EvalCase
     from pytest_memeval.corpus import CorpusStore
+    from pytest_memeval.measuring.releases import Releases
     from pytest_memeval.metrics.sections import SectionRecord
     from pytest_memeval.metrics.thresholds import Threshold
-    from pytest_memeval.releases import Releases
 
 #: The result of a stage that the case does not need.
 IDLE = StageResult()

@@ -15,10 +15,10 @@ from pytest_memeval.options import Option
 
 if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
-    from pytest_memeval.recorder import Recorder
     from pytest_memeval.results import CaseResult
-    from pytest_memeval.resume import StoredRun
-    from pytest_memeval.settings import Settings
+    from pytest_memeval.resume.run import StoredRun
+    from pytest_memeval.runs.recorder import Recorder
+    from pytest_memeval.settings.model import Settings
 
 #: Options that many projects define themselves: registered late, and only when used.
 SHARED_OPTIONS = {
@@ -60,7 +60,7 @@ def settings_of(config: pytest.Config) -> Settings:
     known = config.stash.get(SETTINGS, None)
     if known is None:
         from pytest_memeval.options import SettingsError
-        from pytest_memeval.settings_reading import read_settings
+        from pytest_memeval.settings.reading import read_settings
 
         try:
             known = read_settings(
@@ -111,7 +111,7 @@ def _resume_from(config: pytest.Config) -> StoredRun | None:
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is None:
         return config.stash.get(RESUME_FROM, None)
-    from pytest_memeval.resume import StoredRun, journal_of_text
+    from pytest_memeval.resume.run import StoredRun, journal_of_text
 
     if "memeval_resume_lines" in worker:
         # Another machine than the controller's has no such file.

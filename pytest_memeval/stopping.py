@@ -164,7 +164,7 @@ class StopRule:
         self._news: list[str] = []
 
     def take_plan(self, plan: Mapping[str, Any]) -> None:
-        """What a process has collected (:func:`pytest_memeval.stop_hooks.make_plan`); that of the first one counts.
+        """What a process has collected (:func:`pytest_memeval.hooks.stopping.make_plan`); that of the first one counts.
 
         Over all sets together a run that meets its gates fails wrongly no more often than one of them may: a verdict
         FAIL has its share of the level divided by the number of gates. One that does not is passed wrongly only if the

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pytest_memeval.llm.learnt import KnownServers
     from pytest_memeval.llm.protocol import ChatModel
     from pytest_memeval.llm.proxy_server import RunningProxy
-    from pytest_memeval.resuming import Resumer
-    from pytest_memeval.settings import Settings
+    from pytest_memeval.resume.items import Resumer
+    from pytest_memeval.settings.model import Settings
 
 
 class VariantHarness(Harness):

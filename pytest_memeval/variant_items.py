@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from _pytest.scope import Scope
 
 if TYPE_CHECKING:
-    from pytest_memeval.settings import Settings
+    from pytest_memeval.settings.model import Settings
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from pytest_memeval.cases.models import (
 from pytest_memeval.llm.embedded import EmbeddedChatModel
 from pytest_memeval.loops import LoopThread
 from pytest_memeval.outputs import Outputs
-from pytest_memeval.run_settings import RunSettings
 from pytest_memeval.runner import CaseRun
 from pytest_memeval.scoring import CaseScorer, ScoringOptions
+from pytest_memeval.settings.case import RunSettings
 from pytest_memeval.values import Block, Decision, Memory, Message, Scene, Section
 
 REGISTRY = load_registry(None)

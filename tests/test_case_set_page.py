@@ -14,7 +14,7 @@ from pytest_memeval.aggregate import aggregate_metric, flat_value
 from pytest_memeval.cases.loader import load_case_set
 from pytest_memeval.cases.models import CaseSet
 from pytest_memeval.cases.statistics import SetStatistics, set_statistics
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 from pytest_memeval.llm.recorded import RecordedChatModel
 from pytest_memeval.metrics.thresholds import parse_path
 from pytest_memeval.report.reader import load_report, records_of

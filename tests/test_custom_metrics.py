@@ -247,7 +247,7 @@ def test_questions_have_metrics_of_their_own_kind() -> None:
 
 
 def test_rescoring_keeps_them(capsys: pytest.CaptureFixture[str]) -> None:
-    from pytest_memeval.cli import main
+    from pytest_memeval.cli.main import main
 
     def memories(case: Any, outputs: Any) -> int:
         return len(outputs.l1)

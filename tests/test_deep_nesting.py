@@ -12,7 +12,7 @@ import pytest
 from pytest_memeval.cases.distractors import load_distractors
 from pytest_memeval.cases.loader import load_case_set
 from pytest_memeval.cases.skeleton import read_conversations
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 from pytest_memeval.datasets.errata import load_errata
 from pytest_memeval.datasets.locomo import load_locomo
 from pytest_memeval.documents.problems import DocumentError

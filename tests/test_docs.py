@@ -283,7 +283,7 @@ def test_most_blocks_are_run() -> None:
 
 def test_commands_that_are_only_shown_exist(capsys: pytest.CaptureFixture[str]) -> None:
     """``memeval`` commands are read by its own parser; of ``pytest`` the plugin's options are."""
-    from pytest_memeval.cli import _parser
+    from pytest_memeval.cli.main import _parser
 
     seen = 0
     for fence in fences():

@@ -100,7 +100,7 @@ def memeval(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def main_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    from pytest_memeval.cli import main
+    from pytest_memeval.cli.main import main
 
     status = main(arguments)
     told = capsys.readouterr()

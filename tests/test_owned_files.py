@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "compare"))
 from compare_samples import counts_case, report_of
 
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 from pytest_memeval.llm.cache import CACHE_FILE_NAME, AnswerCache
 from pytest_memeval.owned_files import KINDS, is_replaceable
 from pytest_memeval.report.write import write_reports

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from report_samples import full_case, run_info, set_info
 
 from pytest_memeval.compare.build import compare_reports
-from pytest_memeval.history import History, row_of
+from pytest_memeval.history.store import History, row_of
 from pytest_memeval.page_parts import MOST_RUNS, baseline_html, history_points
 from pytest_memeval.report.build import build_report
 

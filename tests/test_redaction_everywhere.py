@@ -19,7 +19,7 @@ from chat_server import ChatServer
 from judge_rig import fair_judge
 
 from pytest_memeval import run as run_cases
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 
 #: Of no known form, so that only its value gives it away.
 KEY = "plover-grotto-lamp-24680"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy  # noqa: F401  # cannot be loaded twice in a process
 import pytest
 
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 from pytest_memeval.report.build import VARYING_CASE_KEYS, VARYING_KEYS
 
 CASES = Path(__file__).parents[1] / "cases"

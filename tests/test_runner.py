@@ -33,8 +33,8 @@ from pytest_memeval.llm.protocol import (
 )
 from pytest_memeval.metrics.thresholds import parse_threshold
 from pytest_memeval.results import CaseError, CaseResult, StageResult
-from pytest_memeval.run_settings import RunSettings
 from pytest_memeval.runner import IDLE
+from pytest_memeval.settings.case import RunSettings
 from pytest_memeval.values import Decision, Memory, Message, Scene
 
 STAGES = ("l1", "l15", "l2", "template", "inject")

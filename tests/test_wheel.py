@@ -79,7 +79,7 @@ def test_the_wheel_holds_the_package_and_its_data(wheel: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "docs/", "cases/"))]
     entry_points = zipfile.ZipFile(wheel).read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
     assert "[pytest11]" in entry_points
-    assert "memeval = pytest_memeval.cli:main" in entry_points
+    assert "memeval = pytest_memeval.cli.main:main" in entry_points
 
 
 def test_it_runs_a_case_file_in_an_empty_project(python: Path, tmp_path: Path) -> None:

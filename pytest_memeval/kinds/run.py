@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_memeval.loops import LoopThread
     from pytest_memeval.metrics.sections import SectionRecord
     from pytest_memeval.metrics.thresholds import Threshold
-    from pytest_memeval.resuming import Resumption
+    from pytest_memeval.resume.items import Resumption
 
 
 class KindRun(ABC):
@@ -181,7 +181,7 @@ class KindRun(ABC):
     # -- going on with an earlier run ----------------------------------------------------------------------------
 
     def resume_key(self) -> str:
-        """What the case's outputs depend on, in the form of :mod:`pytest_memeval.resume_key`; empty where nobody can
+        """What the case's outputs depend on, in the form of :mod:`pytest_memeval.resume.key`; empty where nobody can
         tell, and the case is never taken from an earlier run."""
         return ""
 

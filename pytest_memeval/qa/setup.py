@@ -24,7 +24,7 @@ from pytest_memeval.qa.run import ARMS, QASetup
 
 if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
-    from pytest_memeval.settings import Settings
+    from pytest_memeval.settings.model import Settings
 
 ANSWERERS: tuple[str, ...] = ("extractive", "chat")
 #: Words for memories that are not one of this package's.

@@ -11,7 +11,7 @@ from pytest_memeval.options import SettingsError
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.base import BaseEvaluator
 from pytest_memeval.rag.errors import describe
-from pytest_memeval.settings import Settings
+from pytest_memeval.settings.model import Settings
 
 #: Parameters of an evaluator's constructor that are given the model that judges.
 MODEL_PARAMETERS = ("llm", "judge", "model")

@@ -25,7 +25,7 @@ from test_api import write
 from test_conformance import check, failed
 
 from pytest_memeval import SettingsError, run
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 from pytest_memeval.engine.adapters.http import OPTIONAL, STAGES, HttpEngine
 from pytest_memeval.engine.protocol import EngineSetupError
 from pytest_memeval.harness import Harness

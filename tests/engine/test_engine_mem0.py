@@ -100,7 +100,7 @@ def test_a_model_that_is_gone_is_an_error(server: ChatServer) -> None:
 
 @needs_mem0
 def test_it_keeps_to_the_protocol(server: ChatServer, capsys: pytest.CaptureFixture[str]) -> None:
-    from pytest_memeval.cli import main
+    from pytest_memeval.cli.main import main
 
     arguments = ["--llm", "openai", "--model", "m", "--base-url", server.base_url]
     assert main(["doctor", "--engine", "mem0", *arguments]) == 0, capsys.readouterr().out

@@ -202,7 +202,7 @@ def test_an_embedder_that_is_gone_is_an_error(server: ChatServer) -> None:
 def test_it_keeps_to_the_protocol_and_leaves_no_files(
     server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from pytest_memeval.cli import main
+    from pytest_memeval.cli.main import main
 
     arguments = ["--llm", "openai", "--model", "m", "--base-url", server.base_url]
     assert main(["doctor", "--engine", "powermem", *arguments]) == 0, capsys.readouterr().out

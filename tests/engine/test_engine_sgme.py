@@ -21,7 +21,7 @@ from plugin_project import case
 from test_api import write
 
 from pytest_memeval import SettingsError, run
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 from pytest_memeval.engine.adapters.sgme import PATH, SgmeEngine
 from pytest_memeval.engine.protocol import EngineSetupError
 from pytest_memeval.llm.protocol import ChatReply, ModelUnavailable
@@ -120,7 +120,7 @@ def test_it_keeps_to_the_protocol(capsys: pytest.CaptureFixture[str], monkeypatc
     from test_conformance import check, failed
 
     from pytest_memeval.harness import Harness
-    from pytest_memeval.settings_reading import read_settings
+    from pytest_memeval.settings.reading import read_settings
 
     here = Path.cwd()
     settings = read_settings(lambda option: None, lambda option: option.ini_default, rootdir=here, invocation_dir=here)

@@ -12,7 +12,7 @@ from pytest_memeval.metrics.hybrid_lexicon import Concept, load_lexicon, stem
 from pytest_memeval.metrics.hybrid_quantities import chinese_number, contradict, find_quantities
 from pytest_memeval.metrics.hybrid_text import read_text
 from pytest_memeval.metrics.matching import NEAR_MISS_FLOOR, build_matcher, content_similarity, match_texts
-from pytest_memeval.settings import MATCHERS
+from pytest_memeval.settings.model import MATCHERS
 
 WORDS = [
     "不",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from plugin_project import MODES, Project, good_cases
 
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 
 MEMORY = "{memories: [{content: x, dimensions: [identity]PRIORITY}]}"
 #: What is wrong → (a case, what is said of it).

@@ -439,7 +439,7 @@ import os
 import signal
 import time
 
-from pytest_memeval import recorder
+from pytest_memeval.runs import recorder
 
 recorder.HURRIED_FROM = {many}
 

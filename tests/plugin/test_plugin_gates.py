@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from plugin_project import MODES, case, good_cases
 
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 
 if TYPE_CHECKING:
     from plugin_project import Project

@@ -10,7 +10,7 @@ import pytest
 from plugin_project import MODES, Project, case, good_cases
 
 from pytest_memeval.assets.registry import SHIPPED_REGISTRY
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 
 REGISTRY = SHIPPED_REGISTRY.read_text(encoding="utf-8").replace("\npriority: [0, 100]\n", "\npriority: [1, 5]\n")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from plugin_project import MODES, Project, good_cases
 
-from pytest_memeval.history import HISTORY_NAME, History
+from pytest_memeval.history.store import HISTORY_NAME, History
 
 
 def rows(project: Project) -> list[str]:

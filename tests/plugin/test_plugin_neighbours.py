@@ -121,8 +121,8 @@ def test_a_start_that_meets_no_case_imports_next_to_nothing(project: Project) ->
         def test_imports():
             loaded = {name for name in sys.modules if name.startswith("pytest_memeval")} - {"pytest_memeval"}
             own = (
-                "lazy_names", "plugin", "options", "session", "case_files", "fixtures", "controller",
-                "node_keys", "node_cases", "node_runs", "node_search",
+                "lazy_names", "plugin", "options", "session", "case_files", "fixtures", "hooks", "hooks.controller",
+                "nodes", "nodes.keys", "nodes.cases", "nodes.runs", "nodes.search",
             )
             assert loaded <= {f"pytest_memeval.{name}" for name in own}
             assert not {"yaml", "rapidfuzz", "openai", "numpy", "nltk", "sqlite3"} & set(sys.modules)

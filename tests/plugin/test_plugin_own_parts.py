@@ -366,7 +366,7 @@ def test_a_matcher_that_cannot_match_is_an_error_and_no_zero(
 
 
 def test_a_run_is_scored_again_with_a_matcher(matchers: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_memeval.cli import main
+    from pytest_memeval.cli.main import main
 
     matchers.run(fresh=True).assert_outcomes(passed=2)
     monkeypatch.chdir(matchers.path)
@@ -377,7 +377,7 @@ def test_a_run_is_scored_again_with_a_matcher(matchers: Project, monkeypatch: py
 def test_a_report_does_not_name_the_code_that_rescore_runs(
     matchers: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from pytest_memeval.cli import main
+    from pytest_memeval.cli.main import main
 
     matchers.run("--memeval-matcher", "matchers:match").assert_outcomes(passed=2)
     monkeypatch.chdir(matchers.path)

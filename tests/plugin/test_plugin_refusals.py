@@ -358,7 +358,7 @@ def test_ctrl_c_while_the_history_is_written_is_no_traceback(project: Project, m
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pytest_memeval.history.History.append", interrupted)
+    monkeypatch.setattr("pytest_memeval.history.store.History.append", interrupted)
     project.cases(good_cases(1))
     result = project.run()
     assert result.ret == 0
@@ -413,6 +413,6 @@ def test_answers_may_be_replayed_from_a_folder_that_can_only_be_read(
 ) -> None:
     project.cases(good_cases(1))
     (project.path / "answers").mkdir()
-    monkeypatch.setattr("pytest_memeval.settings_checks._takes_files", lambda folder: folder.name != "answers")
+    monkeypatch.setattr("pytest_memeval.settings.checks._takes_files", lambda folder: folder.name != "answers")
     assert project.run("--memeval-cache-dir", "answers", "--memeval-cache", "replay").ret == 0
     assert project.run("--memeval-cache-dir", "answers").ret == STATUS_4

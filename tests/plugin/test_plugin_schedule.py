@@ -154,7 +154,7 @@ class _Worker:
 def test_a_worker_that_has_died_unheard_does_not_end_the_session(pytester: pytest.Pytester) -> None:
     from xdist.remote import Producer
 
-    from pytest_memeval.schedule import StealingCases, outlive
+    from pytest_memeval.workers.schedule import StealingCases, outlive
 
     config = pytester.parseconfig("-p", "xdist", "-n", "2", "--tx", "2*popen")
     scheduler = StealingCases(config, Producer("test", enabled=False))

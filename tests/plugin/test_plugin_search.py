@@ -277,7 +277,7 @@ def test_requests_for_embeddings_keep_to_the_rate_limit(searching: Project, serv
 
 @MODES
 def test_saved_hits_are_scored_and_rescored_alike(searching: Project, mode: tuple[str, ...]) -> None:
-    from pytest_memeval.cli import main
+    from pytest_memeval.cli.main import main
 
     searching.run(*STAGE, "--memeval-save-predictions", "saved.jsonl", *mode)
     first = searching.report()["search"]

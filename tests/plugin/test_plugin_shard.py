@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from plugin_project import case, good_cases, stable
 
-from pytest_memeval.cli import main
-from pytest_memeval.shard import shard_of
+from pytest_memeval.cli.main import main
+from pytest_memeval.settings.shard import shard_of
 
 if TYPE_CHECKING:
     from plugin_project import Project
@@ -220,7 +220,7 @@ def test_the_journal_of_parts_holds_every_call(project: Project, merge: Any) -> 
 
 
 def history_rows(project: Project, folder: str) -> list[Any]:
-    from pytest_memeval.history import History
+    from pytest_memeval.history.store import History
 
     return History(project.path / folder).rows()
 

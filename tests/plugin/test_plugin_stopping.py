@@ -257,7 +257,7 @@ def test_reports_show_the_verdicts(project: Project, html: bool) -> None:
 
 
 def test_history_and_comparison_mark_it(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    from pytest_memeval.cli import main
+    from pytest_memeval.cli.main import main
 
     project.cases(good_cases(40), gates=[RECALL])
     project.run("--memeval-output", "whole", "--memeval-cache-dir", "cache")

@@ -10,7 +10,7 @@ import pytest
 from chat_project import answer_to, prompt_stage, simple_case
 from plugin_project import MODES, case, good_cases, stable
 
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
 
 if TYPE_CHECKING:
     import chat_server as fake

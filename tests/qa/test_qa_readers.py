@@ -85,7 +85,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr("pytest_memeval.qa.conversations.time", made)
     monkeypatch.setattr("pytest_memeval.runner.time", made)
-    monkeypatch.setattr("pytest_memeval.stage_results.time", made)
+    monkeypatch.setattr("pytest_memeval.measuring.results.time", made)
     return made
 
 

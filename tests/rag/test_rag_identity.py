@@ -12,7 +12,7 @@ from pytest_memeval.rag.calls import CaseChatModel
 from pytest_memeval.rag.identity import key_parts
 from pytest_memeval.rag.model_based import Faithfulness
 from pytest_memeval.rag.offline import AnswerOverlap, ContextRecallByMatching
-from pytest_memeval.resume_key import PARTS, changed_parts
+from pytest_memeval.resume.key import PARTS, changed_parts
 
 
 class Model:

@@ -14,12 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "compare"))
 from compare_samples import cases, report_of
 from report_samples import SET
 
-from pytest_memeval.baseline import load_baseline
-from pytest_memeval.cli import main
+from pytest_memeval.cli.main import main
+from pytest_memeval.compare.baseline import load_baseline
 from pytest_memeval.options import SettingsError
 from pytest_memeval.report.reader import ReportError, check_report
 from pytest_memeval.report.write import write_reports
-from pytest_memeval.resume import StoredRun
+from pytest_memeval.resume.run import StoredRun
 
 #: Of each type that JSON has; which of them is wrong depends on the key.
 VALUES: tuple[Any, ...] = (None, "x", 3, [1], {"a": 1})

@@ -1,0 +1,1 @@
+"""``pytest_memeval.run``: cases measured without pytest."""

@@ -1,0 +1,1 @@
+"""The console command ``memeval``: a module a command."""

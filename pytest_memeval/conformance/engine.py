@@ -1,0 +1,337 @@
+"""Whether an engine keeps to the protocol, found out on tiny cases: a verdict an item, in plain words."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_memeval.cases.models import EvalCase
+from pytest_memeval.conformance.cases import (
+    FailingModel,
+    empty_case,
+    known_ids,
+    odd_case,
+    shape_of,
+    strangers_in,
+    the_two,
+)
+from pytest_memeval.conformance.finding import Finding
+from pytest_memeval.engine.protocol import can_overlap, protocol_problem, supported_stages
+from pytest_memeval.engine_faults import unreadable
+from pytest_memeval.harness import Harness
+from pytest_memeval.llm.protocol import ChatModel
+from pytest_memeval.outputs import Outputs
+from pytest_memeval.qa.readers import can_answer
+from pytest_memeval.results import CaseError
+from pytest_memeval.runner import CaseRun
+from pytest_memeval.stages import why_no_stage
+from pytest_memeval.values import ACTIONS, DISTILL_STAGES
+
+#: Seconds that one tiny case may take.
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a case left behind."""
+
+    outputs: Outputs
+    errors: tuple[CaseError, ...]
+
+    def error_of(self, stage: str) -> CaseError | None:
+        return next((error for error in self.errors if error.stage == stage), None)
+
+
+class Check:
+    """Checks one engine. ``make`` gives the engine; ``fresh`` says that it gives a new one each time, so that state
+    kept in the object can be told from chance."""
+
+    def __init__(
+        self, make: Callable[[], object], harness: Harness, llm: ChatModel, *, fresh: bool, patience: float = PATIENCE
+    ) -> None:
+        self._make, self._harness, self._llm, self._fresh, self._patience = make, harness, llm, fresh, patience
+        self._folders: list[Path] = []
+        mode, template = next(iter(harness.templates.modes.items()))
+        self.alma, self.bruno = the_two(mode, template.sections[0].id)
+
+    def findings(self) -> Iterator[Finding]:
+        """The verdicts, as they are found."""
+        engine = self._make()
+        fault = unreadable(engine)
+        if fault is not None:
+            yield Finding("engine", "failed", fault)
+            return
+        yield from self._identity(engine)
+        problem = protocol_problem(engine)
+        if problem is not None:
+            yield Finding("protocol", "failed", problem)
+            return
+        stages = supported_stages(engine)
+        if not stages and not can_answer(engine):
+            yield Finding("stages", "failed", why_no_stage(engine))
+            return
+        named = [*stages, *(["qa"] if can_answer(engine) else [])]
+        missing = [stage for stage in (*DISTILL_STAGES, "qa") if stage not in named]
+        text = f"supports {', '.join(named)}"
+        yield Finding("stages", "ok", text + (f"; not {', '.join(missing)}" if missing else ""))
+        yield from self._loading(engine, stages)
+        if stages:
+            yield from self._distillation(engine, stages)
+        if can_answer(engine):
+            from pytest_memeval.conformance.qa import question_findings
+
+            yield from question_findings(self._make, self._harness, self._llm, self._patience)
+
+    # -- without running anything ----------------------------------------------------------------------------------
+
+    def _identity(self, engine: object) -> Iterator[Finding]:
+        name = getattr(engine, "name", None)
+        if not isinstance(name, str) or not name.strip():
+            yield Finding("name", "failed", "the engine has no attribute name, a text: reports could not tell it apart")
+        elif (version := getattr(engine, "version", None)) is None:
+            yield Finding("name", "warning", f"{name} has no version: a report cannot say which one was measured")
+        else:
+            yield Finding("name", "ok", f"{name} {version}")
+
+    def _loading(self, engine: object, stages: tuple[str, ...]) -> Iterator[Finding]:
+        reading = [stage for stage in stages if stage != "l1"]
+        if reading and not callable(getattr(engine, "load", None)):
+            yield Finding(
+                "load",
+                "warning",
+                f"no method load: cases with existing memories cannot be measured, of {', '.join(reading)}",
+            )
+
+    # -- the pipeline ----------------------------------------------------------------------------------------------
+
+    def _distillation(self, engine: object, stages: tuple[str, ...]) -> Iterator[Finding]:
+        first = self._run(engine, self.alma)
+        sound = []
+        for stage in stages:
+            finding = self._stage(stage, first)
+            sound += [stage] if finding.status in ("ok", "warning") else []
+            yield finding
+        if not sound:
+            for item in ("isolation", "reset", "determinism", "concurrency"):
+                yield Finding(item, "not checked", "no stage gave an output")
+        else:
+            yield from self._repeated(engine, first, sound)
+        if "l1" in sound:
+            yield self._odd_input(engine)
+        yield self._model_failure(engine)
+        releases = self._harness.releases
+        if releases.late:
+            yield Finding("release", "failed", f"it did not come back within {releases.seconds:g} s: stores stay open")
+
+    def _stage(self, stage: str, seen: Seen) -> Finding:
+        error = seen.error_of(stage)
+        if error is not None:
+            # The offline model reads the shipped prompts alone; nobody can tell what the engine does with an answer.
+            hint = "; name a model with --llm, --model and --base-url" if error.kind == "unsupported_stage" else ""
+            return Finding(stage, "failed", f"{error.kind}: {error.message}{hint}")
+        output = seen.outputs.of(stage)
+        if output is None:
+            why = "a stage that it builds on failed, or there is no load to fill its store"
+            return Finding(stage, "not checked", why)
+        problems, remarks = list(_problems(stage, seen.outputs, self.alma)), list(_remarks(stage, seen.outputs))
+        if problems:
+            return Finding(stage, "failed", "; ".join(problems))
+        return Finding(stage, "warning" if remarks else "ok", "; ".join(remarks) or _told(stage, seen.outputs))
+
+    def _repeated(self, engine: object, first: Seen, sound: list[str]) -> Iterator[Finding]:
+        other = self._run(engine, self.bruno)
+        again = self._run(engine, self.alma)
+        leaks = [
+            f"{stage} of case {case.case_id} speaks of {', '.join(found)}, which only the other case says"
+            for case, seen in ((self.bruno, other), (self.alma, again))
+            for stage in sound
+            if (found := strangers_in(stage, seen.outputs, case.case_id))
+        ]
+        same_again = _differences(first, again, sound)
+        if leaks:
+            yield Finding("isolation", "failed", leaks[0])
+            yield Finding("reset", "not checked", "another case's data came through anyway")
+        else:
+            yield Finding("isolation", "ok", "two cases, one after the other: neither saw the other's data")
+            yield from self._repeatable(same_again, first, sound)
+        yield from self._overlapping(engine, sound, first, other)
+
+    def _repeatable(self, same_again: list[str], first: Seen, sound: list[str]) -> Iterator[Finding]:
+        fresh = _differences(first, self._run(self._make(), self.alma), sound) if self._fresh else same_again
+        if fresh and same_again:
+            what = f"two runs of the same case differ in {', '.join(fresh)}"
+            hint = "" if self._fresh else ", by chance or by what the first run left in the engine"
+            yield Finding("determinism", "failed", what + hint)
+            yield Finding("reset", "not checked", "runs differ anyway")
+            return
+        yield Finding("determinism", "ok", "the same case again: the same outputs")
+        if same_again:
+            text = f"the second run of a case differs in {', '.join(same_again)}: the engine keeps what the first left"
+            yield Finding("reset", "failed", text)
+        else:
+            yield Finding("reset", "ok", "a case in a new store starts from nothing")
+
+    def _overlapping(self, engine: object, sound: list[str], first: Seen, other: Seen) -> Iterator[Finding]:
+        if not can_overlap(engine):
+            yield Finding("concurrency", "ok", "its cases run one at a time: concurrent is False, or a method is plain")
+            return
+        alma, bruno = self._run_together(engine, [self.alma, self.bruno])
+        wrong = [
+            f"{stage} of case {case.case_id} is another one"
+            for case, alone, beside in ((self.alma, first, alma), (self.bruno, other, bruno))
+            for stage in _differences(alone, beside, sound)
+        ]
+        if wrong:
+            yield Finding("concurrency", "failed", f"two cases at once: {wrong[0]} than alone; say concurrent = False")
+        else:
+            yield Finding("concurrency", "ok", "two cases at once: the same outputs as one after the other")
+
+    def _odd_input(self, engine: object) -> Finding:
+        for case in (empty_case(), odd_case()):
+            error = self._run(engine, case).error_of("l1")
+            if error is not None:
+                return Finding("odd input", "failed", f"case {case.case_id}: {error.kind}: {error.message}")
+        return Finding("odd input", "ok", "an empty conversation, empty messages, braces, emoji, Chinese, long words")
+
+    def _model_failure(self, engine: object) -> Finding:
+        """Whether each call of the model that fails makes its stage errored."""
+        model = FailingModel(self._llm)
+        self._run(engine, self.alma, llm=model)
+        if not model.asked:
+            return Finding("errors", "not checked", "it does not ask ctx.llm: see yourself what it does on failures")
+        told = []
+        for prompt in model.asked:
+            errors = self._run(engine, self.alma, llm=FailingModel(self._llm, prompt)).errors
+            if not errors:
+                return Finding(
+                    "errors",
+                    "failed",
+                    f"its model could not be reached for {prompt}, and it gave outputs all the same: that counts as a "
+                    "bad answer, where an exception would count as not measured",
+                )
+            told.append(f"{errors[0].stage} ({errors[0].kind})")
+        return Finding("errors", "ok", f"without its model these are errored: {', '.join(told)}")
+
+    # -- runs ------------------------------------------------------------------------------------------------------
+
+    def _case_run(self, engine: object, case: EvalCase, llm: ChatModel | None = None) -> CaseRun:
+        harness = self._harness
+        folder = Path(tempfile.mkdtemp(prefix="memeval-doctor-"))
+        self._folders.append(folder)
+        return CaseRun(
+            case,
+            engine=engine,
+            llm=llm or self._llm,
+            prompts=harness.prompt_set(),
+            registry=harness.registry,
+            templates=harness.templates,
+            settings=replace(harness.run_settings, stages=None, chained=True, timeout=self._patience),
+            loop=harness.loop,
+            releases=harness.releases,
+            get_folder=lambda: folder,
+            embedder=harness.search.embedder(),
+        )
+
+    @contextmanager
+    def _open(self, *runs: CaseRun) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            for run in runs:
+                run.close()
+            while self._folders:
+                shutil.rmtree(self._folders.pop(), ignore_errors=True)
+
+    def _run(self, engine: object, case: EvalCase, llm: ChatModel | None = None) -> Seen:
+        run = self._case_run(engine, case, llm)
+        with self._open(run):
+            run.run_all()
+            return Seen(run.outputs, run.errors)
+
+    def _run_together(self, engine: object, cases: list[EvalCase]) -> list[Seen]:
+        runs = [self._case_run(engine, case) for case in cases]
+
+        async def all_at_once() -> None:
+            await asyncio.gather(*(run.work_ahead() for run in runs))
+
+        with self._open(*runs):
+            self._harness.loop.run(all_at_once(), timeout=2 * self._patience)
+            return [Seen(run.outputs, run.errors) for run in runs]
+
+
+def _differences(one: Seen, other: Seen, stages: list[str]) -> list[str]:
+    first, second = shape_of(one.outputs), shape_of(other.outputs)
+    return [stage for stage in stages if first.get(stage) != second.get(stage)]
+
+
+# -- what an output must and should be -----------------------------------------------------------------------------
+
+
+def _problems(stage: str, outputs: Outputs, case: EvalCase) -> Iterator[str]:
+    if stage == "l1":
+        ids = [memory.id for memory in outputs.l1 or () if memory.id is not None]
+        if len(set(ids)) < len(ids):
+            yield "two memories have the same id"
+        messages = {message.id for message in case.conversation}
+        unknown = {source for memory in outputs.l1 or () for source in memory.source_message_ids} - messages
+        if unknown:
+            yield f"source_message_ids name {sorted(unknown)[0]!r}, and there is no such message"
+    if stage == "l15":
+        yield from _decision_problems(outputs, case)
+    known = known_ids(outputs, case.existing_memories)
+    placed: dict[str, Any] = {
+        "l2": [scene.memory_ids for scene in outputs.l2 or ()],
+        "template": [s.memory_ids for sections in (outputs.template or {}).values() for s in sections],
+        "inject": [block.memory_ids for block in outputs.inject_pipeline or ()],
+    }
+    strangers = sorted({name for ids in placed.get(stage, ()) for name in ids} - known)
+    if strangers:
+        yield f"it names the memory {strangers[0]!r}, and no memory of the case has this id or content"
+
+
+def _decision_problems(outputs: Outputs, case: EvalCase) -> Iterator[str]:
+    count, stored = len(outputs.l1 or ()), {memory.id for memory in case.existing_memories}
+    new = {memory.id for memory in outputs.l1 or ()}
+    seen: set[int] = set()
+    for decision in outputs.l15 or ():
+        if not 0 <= decision.memory_index < count:
+            yield f"memory_index {decision.memory_index} of a decision is none of the {count} new memories"
+        if decision.memory_index in seen:
+            yield f"there are two decisions about memory {decision.memory_index}"
+        seen.add(decision.memory_index)
+        if decision.action not in ACTIONS:
+            yield f"action {decision.action!r} is none of {', '.join(ACTIONS)}"
+        for target in decision.target_ids:
+            if target not in stored and target not in new:
+                yield f"target {target!r} of a decision is no memory of the case"
+
+
+def _remarks(stage: str, outputs: Outputs) -> Iterator[str]:
+    if stage != "l1":
+        return
+    if not outputs.l1:
+        yield "nothing was extracted from two plain sentences"
+    elif any(memory.id is None for memory in outputs.l1):
+        yield "memories have no ids: later stages have to find them by their contents"
+    dropped = sorted({str(fact.get("label")) for fact in outputs.facts if fact.get("kind") == "dropped_label"})
+    if dropped:
+        yield f"labels that the registry does not know are dropped: {', '.join(dropped)}"
+
+
+def _told(stage: str, outputs: Outputs) -> str:
+    counts = {
+        "l1": (len(outputs.l1 or ()), "memories"),
+        "l15": (len(outputs.l15 or ()), "decisions"),
+        "l2": (len(outputs.l2 or ()), "scenes"),
+        "template": (sum(len(sections) for sections in (outputs.template or {}).values()), "sections"),
+        "inject": (len(outputs.inject_labelled or ()), "blocks"),
+        "search": (sum(len(hits) for hits in (outputs.search or {}).values()), "hits"),
+    }
+    count, word = counts[stage]
+    return f"{count} {word}, of the right types"

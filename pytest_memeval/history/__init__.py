@@ -1,0 +1,1 @@
+"""Every finished run as a row, and a metric over time."""

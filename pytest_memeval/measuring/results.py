@@ -1,0 +1,115 @@
+"""From the attempt at a stage to its result: within the case's time, a failure told, an output kept and scored."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pytest_memeval.failures import case_error
+from pytest_memeval.measuring.trace import Notes, Trace
+from pytest_memeval.results import CallRecord, CaseError, StageResult
+from pytest_memeval.stages import CHAIN
+
+if TYPE_CHECKING:
+    from pytest_memeval.measuring.deadline import Deadline
+    from pytest_memeval.measuring.execution import StageExecutor
+    from pytest_memeval.metrics.sections import SectionRecord
+    from pytest_memeval.outputs import Outputs
+    from pytest_memeval.scoring import CaseScorer
+
+#: Kind of the error of a stage that a predictions file does not hold.
+NO_PREDICTION = "no_prediction"
+
+
+class StageResults:
+    """Makes the results of one case's stages, each when asked. It puts outputs into ``outputs``; ``results``, which it
+    only reads, belong to whoever made it.
+    """
+
+    def __init__(
+        self,
+        executor: StageExecutor,
+        *,
+        outputs: Outputs,
+        results: Mapping[str, StageResult],
+        scorer: CaseScorer,
+        deadline: Deadline,
+    ) -> None:
+        self._executor = executor
+        self._outputs = outputs
+        self._results = results
+        self._scorer = scorer
+        self._deadline = deadline
+        #: Set when nobody waits any longer: what a stage still gives is kept nowhere.
+        self.given_up = False
+
+    async def attempt(self, stage: str) -> StageResult:
+        """Carry the stage out. What goes wrong is in the result, never raised."""
+        started = time.perf_counter()
+        calls: list[CallRecord] = []
+        void = self.void(stage)
+        if void is not None:
+            return void
+        notes = Notes(stage, self._outputs.facts)
+        try:
+            output = await self._deadline.keep(partial(self._executor.perform, stage, Trace(calls, notes)))
+            metrics = None if self.given_up else self.measure(stage, output)
+        except asyncio.CancelledError as error:
+            if self._executor.calls.wait_for is None:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+            # Nobody cancelled the case: something inside the engine was, and the engine let it out.
+            return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=_since(started))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            scored = stage in self._executor.plan.scored
+            if not scored and stage == "l15" and getattr(error, "kind", None) == NO_PREDICTION:
+                # Only needed on the way to recorded outputs, which stand as they are without it.
+                return StageResult(seconds=_since(started))
+            return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=_since(started))
+        finally:
+            notes.close()
+        return StageResult(output, metrics, None, tuple(calls), _since(started))
+
+    def measure(self, stage: str, output: Any, metrics: SectionRecord | None = None) -> SectionRecord | None:
+        """Keep the output; the figures of a scored stage (``metrics`` where they are given)."""
+        self._keep(stage, output)
+        if stage not in self._executor.plan.scored:
+            return metrics
+        found = metrics if metrics is not None else self._scorer.stage_metrics(stage)
+        if self._scorer.matched_by_content(stage):
+            note = {
+                "kind": "note",
+                "stage": stage,
+                "text": f"{stage}: memories without a known id were found by content",
+            }
+            if note not in self._outputs.facts:
+                self._outputs.facts.append(note)
+        return found
+
+    def _keep(self, stage: str, output: Any) -> None:
+        if stage == "inject":
+            self._outputs.inject_labelled = output.get("labelled")
+            self._outputs.inject_pipeline = output.get("pipeline")
+        elif stage in ("l1", "l15", "l2", "template", "search"):
+            setattr(self._outputs, stage, output)
+
+    def void(self, stage: str) -> StageResult | None:
+        """The result of a stage that a failed one before it voids; ``None`` where none does. Injection of labelled
+        memories builds on none."""
+        if not self._executor.chained or stage == "inject":
+            return None
+        for needed in CHAIN[stage]:
+            result = self._results.get(needed)
+            if result is not None and result.error is not None:
+                return StageResult(error=CaseError(stage, "void", f"not measured: stage {needed} failed"))
+        return None
+
+
+def _since(started: float) -> float:
+    return time.perf_counter() - started

@@ -1,0 +1,1 @@
+"""An item and its case: found, run and kept, for fixtures and hooks."""

@@ -1,0 +1,1 @@
+"""A run's settings: read, checked, and what they make of the run."""
