@@ -278,9 +278,9 @@ class CaseHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         if self._is_worker:  # nobody sees what it shows
-            from pytest_memeval.workers.last_words import show_last_place
+            from pytest_memeval.workers.last_words import show_places
 
-            show_last_place(excinfo)
+            show_places(excinfo, last_only=True)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         # A worker whose cases all crashed elsewhere still says what it had to run.

@@ -269,15 +269,28 @@ class Controller:
 
     # -- the end -----------------------------------------------------------------------------------------------
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Generator[None, Any, Any]:
+        try:
+            return (yield)
+        except Exception as error:
+            from pytest_memeval.workers.last_words import hidden_interrupt
+
+            interrupt = hidden_interrupt(error)
+            if interrupt is None:
+                raise
+            raise interrupt from None
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         # pytest announces its own stops (--maxfail, broken files) in the same way.
         self._interrupted = True
         self._by_hand = excinfo.type is KeyboardInterrupt
-        if self._by_hand and self._recorder is not None and not self.config.option.fulltrace:
-            from pytest_memeval.workers.last_words import show_last_place
+        if self._by_hand:
+            from pytest_memeval.workers.last_words import be_no_signal, show_places
 
-            show_last_place(excinfo)
+            show_places(excinfo, last_only=self._recorder is not None and not self.config.option.fulltrace)
+            be_no_signal()
         if self._by_hand and self._nodes and (self._recorder is not None or self._collected):
             from pytest_memeval.workers.last_words import hand_on, last_words
 

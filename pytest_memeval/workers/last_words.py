@@ -1,4 +1,4 @@
-"""An interrupted run under xdist: workers hear of it, and what they have still to say is heard."""
+"""An interrupted run: that it is known for one, and under xdist that workers hear of it and are heard out."""
 
 from __future__ import annotations
 
@@ -16,11 +16,30 @@ import pytest
 PATIENCE = 0.8
 
 
-def show_last_place(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """pytest shows an interrupt's last place alone, and yet reads the sources of all: most of a second."""
-    last = excinfo.traceback.filter(excinfo)[-1:]
-    if last:
-        excinfo.traceback = last
+def show_places(excinfo: pytest.ExceptionInfo[BaseException], *, last_only: bool) -> None:
+    """Leave of an interrupt's places what pytest can show: of one in code without lines, as that of generated classes
+    is in part, it does not expect any. ``last_only``: it shows the last alone unless it is to show all, and yet reads
+    the sources of all: most of a second."""
+    shown = [entry for entry in excinfo.traceback.filter(excinfo) if entry._rawentry.tb_lineno is not None]
+    if shown:
+        excinfo.traceback = type(excinfo.traceback)(shown[-1:] if last_only else shown)
+
+
+def be_no_signal() -> None:
+    """Have Python end with the session's status. One that an interrupt met in code made from text, as classes are at
+    their import, remembers that, and ends as if killed by the signal, until it has run other such code."""
+    exec("")
+
+
+def hidden_interrupt(error: BaseException) -> KeyboardInterrupt | None:
+    """The interrupt during which this came up by itself, such as that a worker is gone that was being started. What
+    was raised on purpose in its place, by ``pytest.exit`` or ``from None``, hides none."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, KeyboardInterrupt):
+        if isinstance(seen, pytest.exit.Exception | pytest.UsageError | pytest.Session.Failed):
+            return None
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+    return seen
 
 
 def pid_of(node: Any) -> int | None:
@@ -29,7 +48,10 @@ def pid_of(node: Any) -> int | None:
     # Started by another gateway, the process is that one's machine's.
     if not getattr(spec, "popen", False) or getattr(spec, "via", None):
         return None
-    return getattr(node.gateway._rinfo(), "pid", None)
+    try:
+        return getattr(node.gateway._rinfo(), "pid", None)
+    except (OSError, EOFError):  # it is gone, and had not been asked before
+        return None
 
 
 def hand_on(nodes: Iterable[Any]) -> None:

@@ -501,3 +501,46 @@ def test_an_interrupted_run_with_few_results_is_reported_in_full(project: Projec
     assert report["l1"]["intervals"]["dimension_micro_f1"] is not None
     assert not any("rescore" in note for note in report["notes"])
     assert (project.path / "out" / "per_case.csv").exists()
+
+
+ODD_INTERRUPT = """
+
+import pytest
+
+TEXT = "raise KeyboardInterrupt"
+
+
+def interrupt(kind):
+    if kind == "text":
+        exec(TEXT)
+    elif kind == "lines":
+        exec(compile(TEXT, "<string>", "exec").replace(co_linetable=b""))
+    else:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise EOFError("the worker is gone")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report):
+    if report.when == "call" and report.nodeid.endswith("eval-003") and not WORKER:
+        interrupt("{kind}")
+"""
+
+
+@MODES
+@pytest.mark.parametrize("kind", ["text", "lines", "hidden"])
+def test_an_interrupt_is_one_wherever_it_meets_the_run(project: Project, kind: str, mode: tuple[str, ...]) -> None:
+    """In code made from text, in code without lines, and where something else came up meanwhile."""
+    project.cases(good_cases(6))
+    conftest = ODD_INTERRUPT.replace("{kind}", kind)
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write("\nimport os\nWORKER = 'PYTEST_XDIST_WORKER' in os.environ\n" + conftest)
+    result = project.run(*mode, fresh=True)
+    text = result.stdout.str() + result.stderr.str()
+    assert result.ret == pytest.ExitCode.INTERRUPTED, text
+    assert "INTERNALERROR" not in text
+    assert "Traceback" not in text
+    result.stdout.fnmatch_lines(["*cut short*", "*!!! KeyboardInterrupt !!!*"])
+    assert project.report()["partial"] == "aborted"

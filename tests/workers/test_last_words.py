@@ -1,14 +1,17 @@
-"""Which processes an interrupt is handed on to."""
+"""What an interrupt is known by and shown as, and which processes it is handed on to."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import execnet
 import pytest
 
-from pytest_memeval.workers.last_words import pid_of
+from pytest_memeval.workers.last_words import hidden_interrupt, pid_of, show_places
 
 
 def node(spec: str, pid: int | None = 7) -> Any:
@@ -24,3 +27,89 @@ def test_a_process_of_another_machine_is_none_of_ours(spec: str) -> None:
 def test_a_process_of_this_machine() -> None:
     assert pid_of(node("popen")) == 7
     assert pid_of(node("popen", pid=None)) is None
+
+
+def test_one_that_is_gone() -> None:
+    def gone() -> None:
+        raise OSError("cannot send (already closed?)")
+
+    lost = node("popen")
+    lost.gateway._rinfo = gone
+    assert pid_of(lost) is None
+
+
+def raised(act: Callable[[], None]) -> pytest.ExceptionInfo[BaseException]:
+    with pytest.raises(BaseException) as info:
+        act()
+    return info
+
+
+def interrupted(then: Callable[[], None]) -> Callable[[], None]:
+    def act() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            then()
+
+    return act
+
+
+def refuse(error: BaseException) -> Callable[[], None]:
+    def act() -> None:
+        raise error
+
+    return act
+
+
+def refuse_on_purpose() -> None:
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        raise ValueError("given up") from None
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_an_interrupt_is_found_behind_what_came_up_meanwhile(depth: int) -> None:
+    act = refuse(KeyboardInterrupt())
+    for number in range(depth):
+        act = interrupted(refuse(EOFError(number)))
+    found = hidden_interrupt(raised(act).value)
+    assert type(found) is KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        refuse(EOFError()),
+        refuse_on_purpose,
+        interrupted(lambda: pytest.exit("enough", returncode=5)),
+        interrupted(refuse(pytest.UsageError("no such thing"))),
+        interrupted(refuse(pytest.Session.Failed("too many"))),
+    ],
+)
+def test_what_is_raised_on_purpose_hides_none(act: Callable[[], None]) -> None:
+    assert hidden_interrupt(raised(act).value) is None
+
+
+def without_lines() -> None:
+    """As an interrupt in code that a class was made with."""
+    exec(compile("raise KeyboardInterrupt", "<string>", "exec").replace(co_linetable=b""))
+
+
+@pytest.mark.parametrize("last_only", [True, False])
+def test_an_interrupt_in_code_without_lines_can_be_shown(last_only: bool) -> None:
+    info = raised(without_lines)
+    show_places(info, last_only=last_only)
+    shown = str(info.getrepr(funcargs=True))
+    assert "without_lines" in shown
+    assert ("act()" in shown) is not last_only
+
+
+def test_an_interrupt_in_code_made_from_text_does_not_end_the_process_as_a_signal() -> None:
+    lines = ("try: exec('raise KeyboardInterrupt')", "except KeyboardInterrupt: pass", "{end}")
+    told = [
+        subprocess.run([sys.executable, "-c", "\n".join(lines).format(end=end)], timeout=60).returncode
+        for end in ("pass", "from pytest_memeval.workers.last_words import be_no_signal; be_no_signal()")
+    ]
+    assert told[1] == 0
+    assert told[0] != 0, "be_no_signal is not needed any more"
