@@ -341,6 +341,15 @@ class CaseRun:
         """The failures of stages in order, without those only voided by one, then those of the project's metrics."""
         return (*(error for error in self._stage_errors() if error.kind != "void"), *self.custom.errors)
 
+    def keep_raised(self) -> None:
+        """Have :attr:`raised` tell what a stage fails with."""
+        self._stages.keep_raised = True
+
+    @property
+    def raised(self) -> BaseException | None:
+        """What a stage failed with last, as it was raised; ``None`` unless it was to be kept."""
+        return self._stages.raised
+
     @property
     def why_idle(self) -> str | None:
         """Why nothing of the case can be scored, in a sentence; ``None`` where something can."""

@@ -141,6 +141,22 @@ class CaseHooks:
                 spare_collector_again(self._done)
         return report
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_exception_interact(
+        self, node: pytest.Item | pytest.Collector, report: pytest.CollectReport | pytest.TestReport
+    ) -> Generator[None, None, None]:
+        try:
+            return (yield)
+        except pytest.exit.Exception:
+            # Whoever leaves a debugger leaves the session, without the item's end: its record is made all the same.
+            if isinstance(node, pytest.Item) and isinstance(report, pytest.TestReport) and owner_of(node) is not None:
+                from pytest_memeval.workers.crashes import teardown_after
+
+                end = teardown_after(report)
+                self._hand_over(end, node, str(owner_of(node)), node.stash.get(RUN, None))
+                node.ihook.pytest_runtest_logreport(report=end)
+            raise
+
     def _alone(self, item: pytest.Item) -> str:
         """Said with ``-v``: why the case could not be prepared ahead."""
         prefetcher = self.config.stash.get(PREFETCHER, None) if self.config.get_verbosity() > 0 else None

@@ -45,6 +45,9 @@ class StageResults:
         self._deadline = deadline
         #: Set when nobody waits any longer: what a stage still gives is kept nowhere.
         self.given_up = False
+        #: Whether what was raised last is kept, for a debugger: it keeps the frames it went through alive.
+        self.keep_raised = False
+        self.raised: BaseException | None = None
 
     async def attempt(self, stage: str) -> StageResult:
         """Carry the stage out. What goes wrong is in the result, never raised."""
@@ -71,6 +74,8 @@ class StageResults:
             if not scored and stage == "l15" and getattr(error, "kind", None) == NO_PREDICTION:
                 # Only needed on the way to recorded outputs, which stand as they are without it.
                 return StageResult(seconds=_since(started))
+            if self.keep_raised:
+                self.raised = error
             return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=_since(started))
         finally:
             notes.close()

@@ -81,6 +81,8 @@ def open_run(
         )
     try:
         node.stash[RUN] = run
+        if getattr(node.config.option, "usepdb", False):
+            run.keep_raised()
         resumed = key is not None and _resume(node, key, run, ready=prepared is not None)
         yield run
         if prefetcher is not None:
@@ -231,7 +233,9 @@ def all_measured(node: Any, run: CaseRun) -> Measured:
     errors = run.errors
     if errors:
         place = _place(node)
-        raise StageFailure("\n".join(f"{place}: [{error.stage}] {error.kind}: {error.message}" for error in errors))
+        failure = StageFailure("\n".join(f"{place}: [{error.stage}] {error.kind}: {error.message}" for error in errors))
+        # A debugger opens where the exception came from.
+        raise failure if run.raised is None else failure.with_traceback(run.raised.__traceback__)
     if is_case_item(node):
         idle = run.why_idle
         if idle is not None and not run.missed():

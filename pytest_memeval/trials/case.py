@@ -155,6 +155,14 @@ class TrialRuns(CaseRun):
         """Every trial's failures, each once, with the trials that it happened in."""
         return errors_of_trials([run.errors for run in self.trials])
 
+    def keep_raised(self) -> None:
+        for run in self.trials:
+            run.keep_raised()
+
+    @property
+    def raised(self) -> BaseException | None:
+        return next((run.raised for run in self.trials if run.raised is not None), None)
+
     def sections(self, stages: Sequence[str]) -> Mapping[str, SectionRecord]:
         asked = tuple(stages)
         if self._sections is None or self._sections[0] != asked:

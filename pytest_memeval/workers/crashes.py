@@ -166,7 +166,7 @@ def forget_passed(config: pytest.Config, node_id: str) -> None:
 
 
 def teardown_after(report: pytest.TestReport) -> pytest.TestReport:
-    """The end of an item whose worker died."""
+    """The end of an item that had none: its worker died, or its debugger was left."""
     end = pytest.TestReport(
         nodeid=report.nodeid,
         location=report.location,
