@@ -62,6 +62,8 @@ class CaseHooks:
             # what it does on its way out must not be cut off.
             signal.signal(signal.SIGINT, _interrupt_once)
         self._done = 0
+        #: The item that is past its call, with the report of that, until its end.
+        self._called: tuple[pytest.Item, pytest.TestReport] | None = None
         #: Whether a case's main figure is shown anywhere.
         self._shows_figures = config.get_verbosity("test_cases") > 0
 
@@ -133,7 +135,10 @@ class CaseHooks:
             main = kind_figure(item, run) if isinstance(item, KindItem) else main_figure(run)
             if main:
                 report.memeval_main = main + self._alone(item)  # type: ignore[attr-defined]  # one of our own
+        if call.when == "call":
+            self._called = item, report
         if call.when == "teardown":
+            self._called = None
             self._hand_over(report, item, owner, run)
             _forget(item)
             self._done += 1
@@ -149,13 +154,21 @@ class CaseHooks:
             return (yield)
         except pytest.exit.Exception:
             # Whoever leaves a debugger leaves the session, without the item's end: its record is made all the same.
-            if isinstance(node, pytest.Item) and isinstance(report, pytest.TestReport) and owner_of(node) is not None:
-                from pytest_memeval.workers.crashes import teardown_after
-
-                end = teardown_after(report)
-                self._hand_over(end, node, str(owner_of(node)), node.stash.get(RUN, None))
-                node.ihook.pytest_runtest_logreport(report=end)
+            if isinstance(node, pytest.Item) and isinstance(report, pytest.TestReport):
+                self._end_now(node, report)
             raise
+
+    def _end_now(self, item: pytest.Item, report: pytest.TestReport) -> None:
+        """Make the record of an item whose own end will not come, after the last report that did."""
+        owner = owner_of(item)
+        if owner is None:
+            return
+        from pytest_memeval.workers.crashes import teardown_after
+
+        end = teardown_after(report)
+        self._hand_over(end, item, owner, item.stash.get(RUN, None))
+        self._called = None
+        item.ihook.pytest_runtest_logreport(report=end)
 
     def _alone(self, item: pytest.Item) -> str:
         """Said with ``-v``: why the case could not be prepared ahead."""
@@ -297,6 +310,9 @@ class CaseHooks:
             from pytest_memeval.workers.last_words import show_places
 
             show_places(excinfo, last_only=True)
+        if self._called is not None:
+            # It is said to have passed, or to have failed, already.
+            self._end_now(*self._called)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         # A worker whose cases all crashed elsewhere still says what it had to run.

@@ -39,6 +39,8 @@ class Controller:
         self._crashes: Crashes | None = None
         self._progress_at = time.monotonic()
         self._collected: set[str] = set()
+        #: Whether a worker may have begun with its items, under xdist.
+        self._tests_run = False
         #: Case files that could not be read → the first thing that is wrong.
         self._broken: dict[str, str] = {}
         #: Whether somebody, or pytest itself, stopped the run.
@@ -145,6 +147,7 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        self._tests_run = True
         # Which of them are cases the workers say with their first record; this serves when none arrives.
         if not self._collected and (cases := nodes_of_cases(self.config, ids)):
             refuse_misspelt(self.config)
@@ -291,7 +294,10 @@ class Controller:
 
             show_places(excinfo, last_only=self._recorder is not None and not self.config.option.fulltrace)
             be_no_signal()
-        if self._by_hand and self._nodes and (self._recorder is not None or self._collected):
+        # Without cases it is the workers' and xdist's own affair, as soon as there are tests whose teardown a second
+        # interrupt would cut short.
+        concerned = self._recorder is not None or bool(self._collected) or not self._tests_run
+        if self._by_hand and self._nodes and concerned:
             from pytest_memeval.workers.last_words import hand_on, last_words
 
             hand_on(self._nodes)

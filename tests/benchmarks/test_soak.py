@@ -82,7 +82,7 @@ def write_project(folder: Path) -> None:
 def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no", "many.yaml",
-        "-n", "2", "--max-worker-restart", "100", *options,
+        "-p", "no:hypothesispytest", "-n", "2", "--max-worker-restart", "100", *options,
     ]  # fmt: skip
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "user-cache")}
     with (folder / "output.txt").open("ab") as output:

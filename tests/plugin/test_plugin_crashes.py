@@ -505,9 +505,21 @@ def test_an_interrupted_run_with_few_results_is_reported_in_full(project: Projec
 
 ODD_INTERRUPT = """
 
+import time
+
 import pytest
 
 TEXT = "raise KeyboardInterrupt"
+WORKER = False
+
+
+def pytest_configure(config):
+    global WORKER
+    WORKER = hasattr(config, "workerinput")
+
+
+def pytest_runtest_call(item):
+    time.sleep(0.05)  # so that there is something left to run
 
 
 def interrupt(kind):
@@ -533,10 +545,10 @@ def pytest_runtest_logreport(report):
 @pytest.mark.parametrize("kind", ["text", "lines", "hidden"])
 def test_an_interrupt_is_one_wherever_it_meets_the_run(project: Project, kind: str, mode: tuple[str, ...]) -> None:
     """In code made from text, in code without lines, and where something else came up meanwhile."""
-    project.cases(good_cases(6))
+    project.cases(good_cases(60))
     conftest = ODD_INTERRUPT.replace("{kind}", kind)
     with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
-        file.write("\nimport os\nWORKER = 'PYTEST_XDIST_WORKER' in os.environ\n" + conftest)
+        file.write(conftest)
     result = project.run(*mode, fresh=True)
     text = result.stdout.str() + result.stderr.str()
     assert result.ret == pytest.ExitCode.INTERRUPTED, text
@@ -544,3 +556,74 @@ def test_an_interrupt_is_one_wherever_it_meets_the_run(project: Project, kind: s
     assert "Traceback" not in text
     result.stdout.fnmatch_lines(["*cut short*", "*!!! KeyboardInterrupt !!!*"])
     assert project.report()["partial"] == "aborted"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@MODES
+def test_what_is_said_to_have_passed_is_in_the_report(project: Project, mode: tuple[str, ...]) -> None:
+    """An interrupt between an item's call and its end, where its record would have been made."""
+    project.cases(good_cases(5))
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(
+            "\n\nimport os, signal, time, pytest\n\n\n"
+            "@pytest.hookimpl(tryfirst=True)\n"
+            "def pytest_runtest_teardown(item):\n"
+            "    if item.name == 'eval-003':\n"
+            "        os.kill(os.getppid() if hasattr(item.config, 'workerinput') else os.getpid(), signal.SIGINT)\n"
+            "        time.sleep(30)\n"
+        )
+    result = project.run(*mode, "--memeval-concurrency", "1", "--dist", "load", fresh=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    passed = result.parseoutcomes()["passed"]
+    journal = project.journal()
+    assert "cases/v001.yaml::eval-003" in journal
+    assert len(journal) == len(set(journal)) == passed
+    assert project.report()["counts"]["scored"] == passed
+
+
+COLLECTING = """
+import pathlib
+import time
+
+
+def pytest_collection_modifyitems(config):
+    if hasattr(config, "workerinput"):
+        pathlib.Path("collecting-" + config.workerinput["workerid"]).touch()
+        time.sleep(30)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@pytest.mark.parametrize("what", ["cases", "tests"])
+def test_workers_that_still_collect_hear_of_an_interrupt(project: Project, what: str) -> None:
+    """pytest-xdist gives them ten seconds to end by themselves."""
+    if what == "cases":
+        project.cases(good_cases(5))
+    else:
+        project.write("test_one.py", "def test_one(): pass\n")
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write("\n" + COLLECTING)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-pno:randomly",
+        "-pno:hypothesispytest",
+        "-n",
+        "2",
+        "--memeval-output",
+        "out",
+    ]
+    process = subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 60
+    while len(list(project.path.glob("collecting-*"))) < 2:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    sent = time.monotonic()
+    os.kill(process.pid, signal.SIGINT)
+    text, _ = process.communicate(timeout=60)
+    taken = time.monotonic() - sent
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, text
+    assert "INTERNALERROR" not in text
+    assert taken < 8, f"{taken:.1f} s\n{text}"
