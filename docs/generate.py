@@ -69,7 +69,7 @@ FORMULAS: Mapping[str, tuple[str, str]] = {
         "also FP with `memeval_unknown_label = fp`",
     ),
     "l1.invalid_items": ("items of a model's answer that had to be dropped", ""),
-    "l1.near_misses": ("unmatched pairs with a similarity from 0.3 to the threshold", ""),
+    "l1.near_misses": ("pairs of what stayed unmatched, a memory in one at most, alike from 0.3 to the threshold", ""),
     "l15.action_accuracy": ("right actions / labelled actions", "no decision, or an unreached memory, is wrong"),
     "l15.decision_accuracy": ("right action and right target set / labelled actions", "`store` has no targets"),
     "l15.action_accuracy_reached": ("right actions / labelled actions whose memory was extracted", ""),

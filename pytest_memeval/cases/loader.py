@@ -282,11 +282,12 @@ class _Loader:
                 self.registry = load_registry(meta.registry)
         except DocumentError as error:
             self.log.file += error.problems
-            self.registry = None
+            # What templates ask for cannot be checked against dimensions that are not known.
+            self.registry = self.templates = None
+            return
         try:
             if meta.templates is not None:
-                registry = self.registry if self.registry is not None else load_registry(None)
-                self.templates = load_templates(meta.templates, registry)
+                self.templates = load_templates(meta.templates, self.registry)
             elif self.templates is None:
                 self.templates = load_templates(None, self.registry)
             elif meta.registry is not None and self.registry is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def add_history_command(commands: Any) -> None:
     """Register ``history`` with the sub-commands of ``memeval``."""
     history = commands.add_parser("history", help="list the finished runs of this project and plot a metric over time")
-    history.add_argument("--metric", default="l1.dimension_micro_f1", metavar="PATH", help="default: %(default)s")
+    history.add_argument("--metric", default="l1.dimension_micro_f1", metavar="PATH", help="the metric to plot")
     history.add_argument("--last", type=_positive, metavar="N", help="only the last N runs")
     history.add_argument("--model", metavar="TEXT", help="only runs whose model's name holds this")
     history.add_argument("--engine", metavar="TEXT", help="only runs whose engine's name holds this")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +23,7 @@ def check_options(config: pytest.Config) -> None:
     from pytest_memeval.report.console import without_controls
     from pytest_memeval.settings.checks import check_models
 
+    _warn_of_moved_root(config)
     settings = settings_of(config)
     try:
         settings.run_settings()
@@ -52,6 +56,30 @@ def check_options(config: pytest.Config) -> None:
             config.stash[RESUME_FROM] = StoredRun(journal)
     except (SettingsError, DocumentError) as error:
         raise pytest.UsageError(without_controls(str(error))) from None
+
+
+def _warn_of_moved_root(config: pytest.Config) -> None:
+    """Tell of an option's path that pytest took for one of the run's. Without an ini file its root lies above all of
+    them, so that the cases have other node ids than in a run without the option."""
+    told = list(map(str, config.invocation_params.args))
+    if config.inipath is not None or any(word.partition("=")[0] == "--rootdir" for word in told):
+        return
+    start = config.invocation_params.dir
+    named = [start / str(argument).partition("::")[0] for argument in config.args]
+    inside = Path(os.path.commonpath([path.absolute() for path in named] or [start]))
+    for option, value in pairwise(told):
+        path = (start / value).absolute()
+        if not option.startswith("--memeval-") or "=" in option or value.startswith("-") or not path.exists():
+            continue
+        if config.rootpath != inside and config.rootpath == Path(os.path.commonpath([inside, path])):
+            message = (
+                f"{option} {value}: after a blank pytest takes the path for one of the run's, and {config.rootpath} for"
+                f" the root that node ids begin at; write {option}={value}"
+            )
+            try:
+                config.issue_config_time_warning(pytest.PytestConfigWarning(message), stacklevel=2)
+            except pytest.PytestConfigWarning:  # where warnings are errors
+                raise pytest.UsageError(message) from None
 
 
 def _check_output(settings: Settings) -> None:

@@ -777,3 +777,24 @@ def test_the_first_of_several_lines_may_say_of_the_set_what_a_mapping_says(tmp_p
 def test_a_first_line_that_says_nothing_usable_of_the_set(tmp_path: Path, head: str, said: str) -> None:
     row = '{"case_id": "a", "conversation": "hi", "expected_l1": {"memories": []}}\n'
     assert any(said in problem for problem in file_problems(tmp_path, f"{head}\n{row}", "a.memeval.jsonl"))
+
+
+def test_templates_of_a_registry_that_cannot_be_read_are_not_blamed(tmp_path: Path) -> None:
+    """What they ask for would be checked against dimensions that are not the file's."""
+    (tmp_path / "own.yaml").write_text(
+        "version: 1\ndimensions:\n- {id: alpha, name: A}\n- {id: alpha, name: B}\n", encoding="utf-8"
+    )
+    (tmp_path / "tpl").mkdir()
+    (tmp_path / "tpl" / "daily.yaml").write_text(
+        "mode: daily\nsections:\n- {id: one, title: One, query: {dimensions: [alpha]}}\n", encoding="utf-8"
+    )
+    path = tmp_path / "a.yaml"
+    path.write_text(
+        "meta: {registry: own.yaml, templates: tpl}\ncases:\n- case_id: one\n"
+        "  conversation: [{id: m, role: user, content: x}]\n"
+        "  expected_l1: {memories: [{content: x, dimensions: [alpha]}]}\n",
+        encoding="utf-8",
+    )
+    said = [str(problem) for problem in load_case_set(path).problems]
+    assert any("own.yaml" in line and "alpha" in line for line in said)
+    assert not any("unknown dimension" in line or "tpl" in line for line in said)

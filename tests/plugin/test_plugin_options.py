@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -175,3 +178,36 @@ def test_options_are_recorded_as_json(project: Project) -> None:
     assert options["gate_cli"] == ["P1 l1.memory_recall >= 0.5"]
     assert options["cache_dir"] == str(project.path / "c")
     json.dumps(options)
+
+
+@pytest.mark.parametrize("option", ["--memeval-resume", "--memeval-output", "--memeval-baseline"])
+@pytest.mark.parametrize("strict", [False, True], ids=["warned", "refused"])
+def test_a_path_that_moves_the_root_is_told_of(project: Project, option: str, strict: bool) -> None:
+    """Cases have other node ids then, and nothing of an earlier run is known by them."""
+    inner = project.path / "inner"
+    project.cases(good_cases(2))
+    inner.mkdir()
+    for name in ("cases", "conftest.py", "line_engine.py"):
+        if (project.path / name).exists():
+            (project.path / name).rename(inner / name)
+    for ini in ("pytest.ini", "tox.ini", "pyproject.toml"):
+        (project.path / ini).unlink(missing_ok=True)
+
+    def run(*options: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "pytest", "cases", "-p", "no:randomly", *options]
+        path = os.pathsep.join(filter(None, [str(project.path), str(inner), os.environ.get("PYTHONPATH")]))
+        done = subprocess.run(
+            command, cwd=inner, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    earlier = project.path / "earlier"
+    assert run(f"--memeval-output={earlier}")[0] == 0
+    value = earlier / "report.json" if option == "--memeval-baseline" else earlier
+    status, text = run(option, str(value), *(("-W", "error::pytest.PytestConfigWarning") if strict else ()))
+    assert f"{option} {value}: after a blank pytest takes the path" in text
+    assert status == (pytest.ExitCode.USAGE_ERROR if strict else pytest.ExitCode.OK)
+    if not strict:
+        status, text = run(f"{option}={value}")
+        assert status == 0
+        assert "after a blank" not in text
