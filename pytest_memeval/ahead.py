@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_memeval.loops import LoopThread
-from pytest_memeval.routing import Said, routed
+from pytest_memeval.routing.said import Said, routed
 
 
 @dataclass
@@ -33,6 +33,11 @@ class Prepared:
         if self.work is not None:
             self.work.cancel()
         self.resources.close()
+
+    def end(self) -> None:
+        """:meth:`close`, at the end of the case's own item."""
+        self.close()
+        self.said.end()
 
 
 class Ahead:

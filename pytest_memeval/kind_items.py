@@ -182,7 +182,7 @@ class KindItem(pytest.Function):
             run = self.make_run(values)
             self.addfinalizer(run.close)
         else:
-            self.addfinalizer(prepared.close)
+            self.addfinalizer(prepared.end)
             self.stash[SAID] = prepared.said
             run = prepared.run
         if prefetcher is not None:

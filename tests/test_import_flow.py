@@ -45,6 +45,7 @@ PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}
 #: Sub-package → modules (or whole sub-packages) of this package that it may import besides itself.
 MAY_IMPORT: dict[str, set[str]] = {
     "documents": set(),
+    "routing": set(),
     "metrics": {"documents.problems", "estimates", "values"},
     "assets": {"documents", "values"},
     "cases": {"assets", "documents", "metrics", "options", "values"},

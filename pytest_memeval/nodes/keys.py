@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pytest_memeval.engine.predictions import PredictionsEngine
     from pytest_memeval.hooks.prefetch import Prefetcher
     from pytest_memeval.llm.proxy_calls import CaseLine
-    from pytest_memeval.routing import Said
+    from pytest_memeval.routing.said import Said
     from pytest_memeval.runner import CaseRun
 
 #: The item's run, put there by the fixture that makes it and read when the item's record is written.

@@ -73,7 +73,7 @@ def open_run(
     key = key_of(node, case, engine, llm, prompts, registry, templates) if is_case_item(node) else None
     close: Callable[[], None]
     if prepared is not None:
-        run, close = prepared.run, prepared.close
+        run, close = prepared.run, prepared.end
         node.stash[SAID] = prepared.said
     else:
         run, close = make_run(

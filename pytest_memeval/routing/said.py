@@ -1,0 +1,50 @@
+"""What one case has said before its turn, and for which case the running code works."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Said:
+    """What was said, in the order in which it came, each as what says it again."""
+
+    parts: deque[Callable[[], object]] = field(default_factory=deque)
+    #: Whether the case is over: what is still said for it is said at once, as if it were nobody's.
+    over: bool = False
+
+    def keep(self, again: Callable[[], object]) -> None:
+        self.parts.append(again)
+
+    def repeat(self) -> None:
+        """Say everything again from here, and forget it."""
+        while self.parts:
+            self.parts.popleft()()
+
+    def end(self) -> None:
+        """:meth:`repeat`, and keep nothing any more."""
+        self.over = True
+        self.repeat()
+
+
+_SAID: ContextVar[Said | None] = ContextVar("memeval_said", default=None)
+
+
+def said_here() -> Said | None:
+    """Where to keep what the running code says; ``None`` where it is to be said at once."""
+    said = _SAID.get()
+    return None if said is None or said.over else said
+
+
+@contextmanager
+def routed(said: Said) -> Iterator[None]:
+    """Keep in ``said`` what the code inside, its tasks and its threads say."""
+    token = _SAID.set(said)
+    try:
+        yield
+    finally:
+        _SAID.reset(token)

@@ -1,0 +1,140 @@
+"""What cases in flight print, log and warn of belongs to their own items."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+from plugin_project import MODES, case
+
+if TYPE_CHECKING:
+    from plugin_project import Project
+
+COUNT = 8
+
+#: An asynchronous engine that speaks all the time, and a pytest that takes its time between items.
+SPEAKING = """
+import asyncio
+import logging
+import sys
+import time
+
+import pytest
+
+LOGGER = logging.getLogger("engine")
+
+
+class Engine:
+    name = "speaking"
+    version = "1"
+
+    async def extract(self, conversation, ctx):
+        for step in range(20):
+            print("OUT", ctx.case_id, step)
+            print("ERR", ctx.case_id, step, file=sys.stderr)
+            sys.stdout.buffer.write(f"BUF {ctx.case_id} {step}\\n".encode())
+            LOGGER.info("LOG %s %d", ctx.case_id, step)
+            await asyncio.sleep(0.01)
+        return []
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return Engine()
+
+
+def pytest_runtest_logreport(report):
+    time.sleep(0.02)
+"""
+
+
+def speaking(project: Project, names: list[str] | None = None) -> None:
+    project.write("conftest.py", SPEAKING)
+    names = names or [f"c{number}" for number in range(COUNT)]
+    project.cases([case(name, "x", truth=[]) for name in names])
+
+
+def lines(text: str | None) -> dict[tuple[str, str], list[int]]:
+    """(kind, case) → the numbers of its lines."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for kind, name, step in re.findall(r"\b(OUT|ERR|BUF|LOG) (\w+) (\d+)\b", text or ""):
+        found.setdefault((kind, name), []).append(int(step))
+    return found
+
+
+@MODES
+@pytest.mark.parametrize("capture", ["fd", "sys"])
+def test_nothing_that_cases_print_gets_lost_or_astray(project: Project, mode: tuple[str, ...], capture: str) -> None:
+    speaking(project)
+    wanted = ("-o", "junit_logging=all", "--junitxml", "junit.xml", "--log-level", "INFO")
+    result = project.run(*wanted, "--capture", capture, *mode, fresh=True)
+    result.assert_outcomes(passed=COUNT)
+    assert lines(result.stdout.str() + result.stderr.str()) == {}
+    tests = list(ElementTree.parse(project.path / "junit.xml").iter("testcase"))
+    assert len(tests) == COUNT
+    every = list(range(20))
+    for test in tests:
+        name = test.attrib["name"]
+        assert lines(test.findtext("system-out")) == {(kind, name): every for kind in ("OUT", "BUF", "LOG")}, name
+        assert lines(test.findtext("system-err")) == {("ERR", name): every}, name
+
+
+def test_without_capture_it_goes_straight_to_the_terminal(project: Project) -> None:
+    speaking(project)
+    project.write(
+        "cases/test_middle.py",
+        """
+        import time
+
+        def test_output(capsys):
+            print("mine")
+            time.sleep(0.1)
+            assert capsys.readouterr().out == "mine\\n"
+        """,
+    )
+    project.cases([case(f"z{number}", "x", truth=[]) for number in range(4)], name="cases/z.yaml")
+    result = project.run("-s", fresh=True)
+    result.assert_outcomes(passed=COUNT + 5)
+    every = list(range(20))
+    text = result.stdout.str() + result.stderr.str()
+    found = lines(text)
+    assert {kind: steps for kind, steps in found.items() if kind[0] != "LOG"} == {
+        (kind, name): every
+        for kind in ("OUT", "ERR", "BUF")
+        for name in [*(f"c{number}" for number in range(COUNT)), *(f"z{number}" for number in range(4))]
+    }
+    # At once: the second case speaks before the first one is through.
+    assert text.index("OUT c1 0") < text.index("OUT c0 19")
+
+
+def test_a_test_between_them_captures_its_own_output_alone(project: Project) -> None:
+    speaking(project)
+    project.write(
+        "cases/test_middle.py",
+        """
+        import sys
+        import time
+
+        import pytest
+
+        @pytest.mark.parametrize("capture", ["capsys", "capsysbinary"])
+        def test_output(request, capture):
+            captured = request.getfixturevalue(capture)
+            print("mine")
+            time.sleep(0.1)
+            assert captured.readouterr().out in ("mine\\n", b"mine\\n")
+        """,
+    )
+    project.cases([case(f"z{number}", "x", truth=[]) for number in range(4)], name="cases/z.yaml")
+    project.run(fresh=True).assert_outcomes(passed=COUNT + 6)
+
+
+def test_a_log_handler_of_the_project_gets_each_record_once(project: Project) -> None:
+    speaking(project)
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write("\n\nLOGGER.addHandler(logging.FileHandler('engine.log'))\nLOGGER.setLevel('INFO')\n")
+    project.run(fresh=True).assert_outcomes(passed=COUNT)
+    found = lines((project.path / "engine.log").read_text(encoding="utf-8"))
+    assert found == {("LOG", f"c{number}"): list(range(20)) for number in range(COUNT)}
