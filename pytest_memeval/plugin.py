@@ -201,8 +201,10 @@ def _is_known(config: pytest.Config, key: str) -> bool:
 def _add_hooks(config: pytest.Config, harness: Harness) -> None:
     """What this process does with cases, from when there are some."""
     from pytest_memeval.hooks.cases import CaseHooks
+    from pytest_memeval.workers.sendable import SendableReports
 
     config.pluginmanager.register(CaseHooks(config), "memeval-cases")
+    config.pluginmanager.register(SendableReports(config), "memeval-sendable")
     if _can_prepare(config, harness.settings):
         from pytest_memeval.hooks.prefetch import Prefetcher
         from pytest_memeval.nodes.keys import PREFETCHER

@@ -39,6 +39,7 @@ KNOW_PYTEST = {
     "workers/last_words.py",
     "workers/schedule.py",
     "workers/scopes.py",
+    "workers/sendable.py",
 }
 PYTEST_MODULES = {"pytest", "_pytest", "pluggy", "xdist"}
 
@@ -135,7 +136,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("__version__", "assets", "compare", "engine", "garbage", "history", "llm", "options", "rag", "report"),
         *("results", "resume", "settings", "stopping", "values"),
     },
-    "workers": {"case_files", "case_record", "documents", "kinds", "results", "scopes", "session", "settings.variants"},
+    "workers": {
+        *("case_files", "case_record", "documents", "kinds", "own_code", "report.console", "results", "scopes"),
+        *("session", "settings.variants"),
+    },
     "conformance": {
         *("__version__", "cases", "datasets", "engine", "engine_faults", "extensions", "failures", "harness", "judge"),
         *("llm", "metrics", "outputs", "own_code", "qa", "rag", "results", "runner", "stages", "user_cache", "values"),

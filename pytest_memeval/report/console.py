@@ -78,6 +78,8 @@ def columns(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(
 _ANSI: Mapping[str, str] = {"green": "32", "red": "31", "yellow": "33", "light": "2", "bold": "1"}
 #: Control characters of a text that would move the cursor, or paint, if a terminal saw them.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
+#: Halves of pairs, which no encoding that a text is shown, written or sent in has.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def painted(line: str, markup: Mapping[str, bool]) -> str:
@@ -88,5 +90,17 @@ def painted(line: str, markup: Mapping[str, bool]) -> str:
 
 
 def without_controls(line: str) -> str:
-    """The line with control characters as escapes: what a conversation holds must not steer a terminal."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line)
+    """The line with control characters as escapes: what a conversation holds must not steer a terminal. Lone surrogates
+    become escapes too."""
+    return without_surrogates(_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line))
+
+
+def without_surrogates(text: str) -> str:
+    """The text with lone surrogates as escapes (``\\ud800``); the same object where there is none."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return text
