@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_memeval.report.page_mark import PAGE_MARK
+from pytest_memeval.writing import is_stream, stream_problem
 
 #: Keys of a row of saved contexts.
 CONTEXT_KEYS = frozenset({"set", "case_id", "query", "contexts", "response"})
@@ -22,8 +23,10 @@ def is_replaceable(path: Path, kind: str) -> bool:
     but white space, or is one of that kind already. A file that cannot be read is not ours."""
     if not path.exists():
         return True
+    if is_stream(path):  # it takes what it is given, and keeps nothing
+        return stream_problem(path) is None
     if not path.is_file():
-        return not path.is_dir()  # a pipe or a device takes what it is given, and keeps nothing
+        return False
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
             head = file.read(_HEAD)
@@ -42,6 +45,9 @@ def refusal(path: Path, kind: str) -> str | None:
     """Why ``path`` must not be written as a file of ``kind``, ``None`` where it may."""
     if is_replaceable(path, kind):
         return None
+    problem = stream_problem(path)
+    if problem is not None:
+        return problem
     return f"{path} is no file of an earlier run and would be replaced; move it, or name another file"
 
 

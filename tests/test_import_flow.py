@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "assets": {"documents", "values"},
     "cases": {"assets", "documents", "metrics", "options", "values"},
     "datasets": {"documents", "values"},
-    "llm": {"documents", "loops", "results", "values"},
+    "llm": {"documents", "loops", "results", "values", "writing"},
     "engine": {
         "__version__",
         "assets",
@@ -96,13 +96,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         "values",
     },
     "kinds": {"custom_metrics", "expectations", "failures", "loops", "results", "time_limit"},
-    "report": {"aggregate", "case_counts", "documents.problems", "gates", "metrics", "qa_figures", "results", "values"},
+    "report": {
+        *("aggregate", "case_counts", "documents.problems", "gates", "metrics", "qa_figures", "results", "values"),
+        "writing",
+    },
     "compare": {
         *("aggregate", "assets.prompts", "case_counts", "documents.problems", "gates", "metrics", "report", "results"),
     },
     "settings": {
         *("assets", "documents", "extensions", "llm", "metrics", "options", "own_parts", "owned_files", "scoring"),
-        *("search", "stages", "user_cache"),
+        *("search", "stages", "user_cache", "writing"),
     },
     "measuring": {
         *("case_clock", "corpus", "engine", "failures", "live_memories", "loops", "output_shapes", "outputs"),
@@ -134,7 +137,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "history": {"compare", "llm", "metrics", "report"},
     "runs": {
         *("__version__", "assets", "compare", "engine", "garbage", "history", "llm", "options", "rag", "report"),
-        *("results", "resume", "settings", "stopping", "values"),
+        *("results", "resume", "settings", "stopping", "values", "writing"),
     },
     "workers": {
         *("case_files", "case_record", "documents", "kinds", "own_code", "report.console", "results", "scopes"),

@@ -51,6 +51,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from pytest_memeval.judge.modes import check_mode
     from pytest_memeval.judge.questions import read_questions
     from pytest_memeval.options import SettingsError
+    from pytest_memeval.report.write import write_lines
 
     if arguments.sheet is not None:
         return _write_sheet(arguments)
@@ -79,8 +80,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if labels is not None:
         good = _check_labels(arguments, judge, labels, figures) and good
     if arguments.json is not None:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_lines(arguments.json, [json.dumps(figures, indent=2, ensure_ascii=False) + "\n"])
     return 0 if good else 1
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pytest_memeval.documents.json_values import NestedTooDeep, json_value
 from pytest_memeval.documents.problems import DocumentError, Problem
 from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.cache_entry import CacheEntry
 from pytest_memeval.llm.vectors import VectorEntry
+from pytest_memeval.writing import is_stream, open_stream, put
 
 HEADER = {"format": "memeval-answers", "version": 1}
 
@@ -37,18 +39,24 @@ def write_jsonl(path: Path, entries: Iterable[CacheEntry], vectors: Iterable[Vec
     """
     ordered = sorted(entries, key=lambda entry: entry.key)
     path.parent.mkdir(parents=True, exist_ok=True)
+    rows = chain((HEADER,), (entry.to_json() for entry in ordered), (vector.to_json() for vector in vectors))
+    if is_stream(path):
+        with open_stream(path) as stream:
+            _write_rows(stream, rows)
+        return len(ordered)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(json.dumps(HEADER) + "\n")
-            for entry in ordered:
-                file.write(json.dumps(entry.to_json(), ensure_ascii=False) + "\n")
-            for vector in vectors:
-                file.write(json.dumps(vector.to_json(), ensure_ascii=False) + "\n")
-        os.replace(temporary, path)
+        with temporary.open("wb") as file:
+            _write_rows(file, rows)
+        put(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     return len(ordered)
+
+
+def _write_rows(file: BinaryIO, rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
 
 
 def export_jsonl(

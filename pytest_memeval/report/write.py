@@ -17,6 +17,7 @@ from pytest_memeval.report.json_report import report_chunks
 from pytest_memeval.report.markdown import markdown_report
 from pytest_memeval.report.prediction_files import HYPOTHESES_NAME, LOCOMO_NAME, prediction_files
 from pytest_memeval.report.reader import JOURNAL_NAME, REPORT_NAME
+from pytest_memeval.writing import is_stream, open_stream, put
 
 #: Where runs go without an output option, relative to the current folder.
 MEMEVAL_FOLDER = ".memeval"
@@ -61,6 +62,8 @@ def foreign_file(folder: Path) -> Path | None:
 
 def _begins(file: Path, *words: str) -> bool:
     """Whether all of the words stand near a file's beginning."""
+    if is_stream(file):  # reading from a pipe would wait, for ever
+        return False
     try:
         with file.open(encoding="utf-8", errors="replace") as text:
             head = text.read(4096)
@@ -128,9 +131,10 @@ def write_reports(
         if journal is not None and journal != folder / JOURNAL_NAME:
             written.insert(0, (journal, folder / JOURNAL_NAME))
         for temporary, target in written:
-            os.replace(temporary, target)
+            put(temporary, target)
         for file in left_out:
-            file.unlink(missing_ok=True)
+            if not is_stream(file):
+                file.unlink(missing_ok=True)
     finally:
         for temporary, _ in written:
             if temporary != journal:
@@ -139,7 +143,8 @@ def write_reports(
 
 
 def write_lines(target: Path, lines: Iterable[str]) -> None:
-    """Write one text file whole, making its folder; an older one stays until the new one is complete."""
+    """Write one text file whole, making its folder; an older one stays until the new one is complete. A device or a
+    pipe is written into."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _replace(target, lambda file: _write_text(file, lines))
 
@@ -151,8 +156,11 @@ def _write_text(file: BinaryIO, chunks: Iterable[str]) -> None:
 
 
 def _replace(target: Path, make: Callable[[BinaryIO], None]) -> None:
-    temporary = _write_beside(target, make)
-    os.replace(temporary, target)
+    if is_stream(target):
+        with open_stream(target) as stream:
+            make(stream)
+        return
+    put(_write_beside(target, make), target)
 
 
 def _write_beside(target: Path, make: Callable[[BinaryIO], None]) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from pytest_memeval.report.messages import text
 from pytest_memeval.report.reader import JOURNAL_NAME
 from pytest_memeval.runs.files import leave
 from pytest_memeval.settings.variants import Variant, variant_in
+from pytest_memeval.writing import put
 
 if TYPE_CHECKING:
     from pytest_memeval.compare.model import Comparison
@@ -70,7 +70,7 @@ class VariantReports:
             if not hurried:
                 self._compare()
             if recorder.journal_path.exists() and recorder.journal_path.name != JOURNAL_NAME:
-                os.replace(recorder.journal_path, recorder.target / JOURNAL_NAME)
+                put(recorder.journal_path, recorder.target / JOURNAL_NAME)
             written = [name for name in self.reports if (recorder.target / name / "report.md").exists()]
             self.shown += [recorder.target / name / "report.md" for name in written if name == self.candidate]
             leave(recorder, recorder.target / written[-1], list(recorder.results.values()))

@@ -12,6 +12,7 @@ from pytest_memeval.extensions import engine_problem
 from pytest_memeval.options import SettingsError
 from pytest_memeval.owned_files import refusal
 from pytest_memeval.settings.model import CHAT_MODELS, EMBEDDERS, MATCHERS, Settings
+from pytest_memeval.writing import open_file
 
 if TYPE_CHECKING:
     from pytest_memeval.llm.settings import Role
@@ -131,6 +132,9 @@ def _check_written_files(settings: Settings) -> None:
             _refuse(settings, name, f"{file} is a folder; a file is needed")
         if file is not None and file.exists() and not os.access(file, os.W_OK):
             _refuse(settings, name, f"{file} cannot be written to")
+        if file is not None and open_file(file) is not None:
+            # pytest writes there, too, and what others write during a run it keeps to itself.
+            _refuse(settings, name, f"{file} is where pytest's own output goes; name a file or a pipe")
         if file is not None and (why := refusal(file, name.removeprefix("save_"))) is not None:
             _refuse(settings, name, why)
     places = (
