@@ -9,6 +9,7 @@ import contextvars
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -56,6 +57,38 @@ class LoopBlocked(Exception):
         return self.holder.startswith(_OWNED) and self.holder != _OWNED + owner
 
 
+#: Loops that are to end at their next stop.
+_ending: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+
+
+def lasting_loop() -> asyncio.AbstractEventLoop:
+    """A loop that what runs on it cannot stop: whoever waits for the rest of its work would wait for ever."""
+    loop = asyncio.new_event_loop()
+    with contextlib.suppress(AttributeError):  # another maker's loop may take none: a stop has no effect there
+        loop.stop = _refuse_to_stop  # type: ignore[method-assign]  # of this one loop
+    return loop
+
+
+def _refuse_to_stop() -> None:
+    raise RuntimeError("Cannot stop the event loop that all cases run on")
+
+
+def serve_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until :func:`stop_loop`, whatever else would end it, and close it."""
+    asyncio.set_event_loop(loop)
+    while loop not in _ending and not loop.is_closed():
+        # A task's SystemExit comes through: whoever waits for that task hears of it.
+        with contextlib.suppress(BaseException):
+            loop.run_forever()
+    loop.close()
+
+
+def stop_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """End :func:`serve_loop`; called on the loop."""
+    _ending.add(loop)
+    type(loop).stop(loop)
+
+
 class LoopThread:
     """A daemon thread that runs an event loop from the first :meth:`run` until :meth:`close`.
 
@@ -73,21 +106,10 @@ class LoopThread:
     def loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._serve, args=(self._loop,), name=self._name, daemon=True)
+                self._loop = lasting_loop()
+                self._thread = threading.Thread(target=serve_loop, args=(self._loop,), name=self._name, daemon=True)
                 self._thread.start()
             return self._loop
-
-    @staticmethod
-    def _serve(loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        while True:
-            try:
-                loop.run_forever()
-                break
-            except BaseException:  # a task's SystemExit: whoever waits for that task hears of it
-                continue
-        loop.close()
 
     def run(
         self,
@@ -168,7 +190,7 @@ class LoopThread:
             return
         with contextlib.suppress(Exception):
             asyncio.run_coroutine_threadsafe(_wind_up(loop), loop).result(timeout)
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(stop_loop, loop)
         thread.join(max(0.01, until - time.monotonic()))
 
 
@@ -189,7 +211,7 @@ async def _some_rounds() -> None:
 
 async def _end(loop: asyncio.AbstractEventLoop) -> None:
     await _wind_up(loop)
-    loop.stop()
+    stop_loop(loop)
 
 
 async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_memeval.llm.sync import run_sync
 from pytest_memeval.loops import LoopBlocked, LoopThread, call_blocking, in_daemon_thread
 
 
@@ -46,6 +47,25 @@ def test_all_work_shares_one_loop_until_it_is_closed(loop: LoopThread) -> None:
     loop.close()
     assert first.is_closed()
     assert loop.run(here()) is not first
+
+
+def test_work_cannot_stop_the_loop_that_others_run_on(loop: LoopThread) -> None:
+    async def stop_it() -> None:
+        asyncio.get_running_loop().stop()
+
+    async def stop_it_behind() -> asyncio.AbstractEventLoop:
+        own = asyncio.get_running_loop()
+        type(own).stop(own)
+        await asyncio.sleep(0.05)
+        return own
+
+    for run in (loop.run, run_sync):
+        with pytest.raises(RuntimeError, match="Cannot stop the event loop"):
+            run(stop_it())
+        first = run(stop_it_behind())
+        assert run(stop_it_behind()) is first
+    loop.close()
+    assert loop.run(value(1)) == 1
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])

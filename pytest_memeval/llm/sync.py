@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 from pytest_memeval.llm.protocol import CallOptions, ChatReply
-from pytest_memeval.loops import contained
+from pytest_memeval.loops import contained, lasting_loop, serve_loop
 
 T = TypeVar("T")
 
@@ -23,8 +23,8 @@ def _background_loop() -> asyncio.AbstractEventLoop:
     global _loop, _loop_pid
     with _lock:
         if _loop is None or _loop.is_closed() or _loop_pid != os.getpid():
-            loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="memeval-sync", daemon=True).start()
+            loop = lasting_loop()
+            threading.Thread(target=serve_loop, args=(loop,), name="memeval-sync", daemon=True).start()
             _loop, _loop_pid = loop, os.getpid()
         return _loop
 

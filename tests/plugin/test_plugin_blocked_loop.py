@@ -77,3 +77,18 @@ def test_a_case_that_only_waits_too_long_held_nothing(project: Project) -> None:
     project.run("--memeval-timeout", "1.5", fresh=True).assert_outcomes(passed=3, errors=1)
     (error,) = next(entry for entry in project.report()["per_case"] if entry["case_id"] == "slow")["errors"]
     assert error["message"] == "the case's time limit of 1.5 s is over"
+
+
+@MODES
+@pytest.mark.parametrize("limit", [(), ("--memeval-timeout", "20")], ids=["no-limit", "limit"])
+def test_a_case_that_stops_the_loop_is_told_so_and_the_others_go_on(
+    project: Project, limit: tuple[str, ...], mode: tuple[str, ...]
+) -> None:
+    project.write("conftest.py", CONFTEST.replace("time.sleep(8)", "asyncio.get_running_loop().stop()"))
+    project.cases([*good_cases(2), case("stops", "identity: this one will block"), *good_cases(4)[2:]])
+    result = project.run(*limit, *mode, fresh=True)
+    result.assert_outcomes(passed=4, errors=1)
+    (error,) = next(entry for entry in project.report()["per_case"] if entry["case_id"] == "stops")["errors"]
+    assert (error["stage"], error["kind"]) == ("l1", "engine_exception")
+    assert error["message"].startswith("RuntimeError: Cannot stop the event loop that all cases run on (conftest.py:")
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()
