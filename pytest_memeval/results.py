@@ -193,6 +193,8 @@ class SetInfo:
     protocol: Mapping[str, Any] | None = None
     #: The dimensions of the file's registry, where its cases are labelled with any.
     dimensions: tuple[str, ...] | None = None
+    #: Whether it is a test module with cases that are in no file (:mod:`pytest_memeval.code_scopes`).
+    in_code: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -206,6 +208,7 @@ class SetInfo:
             "note": self.note,
             **({"protocol": dict(self.protocol)} if self.protocol is not None else {}),
             **({"dimensions": list(self.dimensions)} if self.dimensions is not None else {}),
+            **({"in_code": True} if self.in_code else {}),
         }
 
     @classmethod
@@ -221,6 +224,7 @@ class SetInfo:
             note=data.get("note"),
             protocol=data.get("protocol"),
             dimensions=None if data.get("dimensions") is None else tuple(data["dimensions"]),
+            in_code=bool(data.get("in_code", False)),
         )
 
 

@@ -136,8 +136,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "history": {"compare", "llm", "metrics", "report"},
     "runs": {
-        *("__version__", "assets", "compare", "engine", "garbage", "history", "llm", "options", "rag", "report"),
-        *("results", "resume", "settings", "stopping", "values", "writing"),
+        *("__version__", "assets", "code_scopes", "compare", "engine", "garbage", "history", "llm", "options", "rag"),
+        *("report", "results", "resume", "settings", "stopping", "values", "writing"),
     },
     "workers": {
         *("case_files", "case_record", "documents", "kinds", "own_code", "report.console", "results", "scopes"),

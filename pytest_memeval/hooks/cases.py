@@ -17,6 +17,7 @@ from pytest_memeval.case_figures import call_properties, main_figure, measured_s
 from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen
 from pytest_memeval.case_record import case_result, untouched_result
 from pytest_memeval.cases.models import CaseSet
+from pytest_memeval.code_scopes import code_scope
 from pytest_memeval.garbage import spare_collector, spare_collector_again
 from pytest_memeval.hooks.fixture_names import all_definitions, misspelt_fixtures
 from pytest_memeval.hooks.sharding import SELECTED
@@ -280,16 +281,22 @@ class CaseHooks:
             changes["resume_key"] = resumption.key
             if resumption.state:
                 envelope["resumption"] = {"node_id": item.nodeid, **resumption.to_json()}
-        if case_set is None and case is not None and case.path is not None:
-            case_set = harness.case_set(case.path)
+        # A fixture may have given another case than the marker's, or one where it names none.
+        measured = getattr(run, "case", case) if not of_kind else None
+        if case_set is None and measured is not None and measured.path is not None:
+            case_set = harness.case_set(measured.path)
         collected: dict[str, CaseSet] = self.config.stash.setdefault(FILES, {})
         sets: dict[str, CaseSet | KindSet] = {**collected, **kind_files(self.config)}
         if case_set is not None:
             sets[owner] = case_set
         new = [name for name in sets if self._once("set", name)]
-        if new:
+        in_code = case_set is None and measured is not None and item.nodeid.startswith(f"{owner}::")
+        in_code = in_code and self._once("code", owner)
+        if new or in_code:
             gates = harness.settings.gates_from("ini")
-            envelope["sets"] = [set_info(sets[name], name, gates).to_json() for name in new]
+            infos = [set_info(sets[name], name, gates) for name in new]
+            infos += [code_scope(owner, gates, harness.registry.ids)] if in_code else ()
+            envelope["sets"] = [info.to_json() for info in infos]
         if self._once("selected", ""):
             envelope["selected"] = self._selected or {}
             envelope["shared_out"] = self.config.stash.get(SELECTED, {})

@@ -99,7 +99,9 @@ def _described(part: Part) -> dict[str, Any]:
     facts["selection of cases"] = part.shard["selected"]
     facts["unreadable case files"] = sorted(name for name, _ in report["broken_files"])
     for scope in sets_of(report):
-        facts[f"case file {scope.path}"] = scope.to_json()
+        # Of cases in code each part has counted its own.
+        own = replace(scope, cases=0, truth_counts={}) if scope.in_code else scope
+        facts[f"case file {scope.path}"] = own.to_json()
     facts.update((f"text of {path}", digest) for path, digest in part.shard["files"].items())
     for meta in part.shard["metas"]:
         for owner in meta.get("prompts", {}):
@@ -170,7 +172,7 @@ def merge_parts(parts: Sequence[Part]) -> dict[str, Any]:
         environment={**run.environment, "merged": [str(part.report["run_id"]) for part in parts]},
         duration_seconds=sum(part.report["summary"]["duration_seconds"] for part in parts),
     )
-    return build_report(run, [recorder.sets[path] for path in sorted(recorder.sets)], recorder.results.values())
+    return build_report(run, recorder.scopes(), recorder.results.values())
 
 
 def _settings(report: Mapping[str, Any]) -> Settings:

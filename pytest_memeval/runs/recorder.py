@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.code_scopes import counted, joined
 from pytest_memeval.garbage import spare_collector_again, undisturbed
 from pytest_memeval.results import CaseResult, SetInfo
 from pytest_memeval.runs.costs import RunCosts
@@ -103,7 +104,7 @@ class Recorder:
         """What a process says of itself, once: its case files, engine, model, prompts, selection."""
         for given in data.get("sets", ()):
             info = SetInfo.from_json(given)
-            self.sets[info.path] = info
+            self.sets[info.path] = joined(self.sets.get(info.path), info)
         if "meta" in data and data["meta"] not in self.metas:
             self.metas.append(data["meta"])
         self.selected.update(data.get("selected", {}))
@@ -179,6 +180,10 @@ class Recorder:
             return "decided"
         return "selected" if selected or self._is_reduced() else None
 
+    def scopes(self) -> list[SetInfo]:
+        """What the gates hold over, by path: the case files, and the test modules with cases of their own."""
+        return counted(self.sets, self.results.values(), self.selected, self.settings.gates_from("ini"))
+
     def _is_reduced(self) -> bool:
         """Whether the selection is a part of its files' cases."""
         chosen: dict[str, int] = {}
@@ -246,7 +251,7 @@ class Recorder:
             where, name = self.settings.where("engine"), self.settings.engine
             self.remarks.append(text("terminal.engine_ignored", self.settings.lang, where=where, name=name))
         records = list(self.results.values())
-        sets = [self.sets[path] for path in sorted(self.sets)]
+        sets = self.scopes()
         run = replace(
             run_info(self, partial=self.partial(aborted=aborted, selected=selected), notes=notes),
             broken_files=tuple(sorted(broken)),
