@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 
+from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.engine.protocol import STAGE_METHODS, protocol_problem
 from pytest_memeval.failures import told
 from pytest_memeval.own_code import own_errors
+from pytest_memeval.stages import STAGE_ALIASES
+from pytest_memeval.values import ALL_STAGES
 
 #: What is read of an engine: what it says of itself, and what may be called.
 _READ = (
@@ -43,4 +46,9 @@ def unreadable(engine: object) -> str | None:
         if stages is None or not all(isinstance(stage, str) for stage in stages):
             what = "None" if given is None else f"a {type(given).__name__}"
             return f"engine {kind}: its supported_stages() gives {what}, and not a list of stages such as ['l1', 'l2']"
+        for stage in stages:
+            if stage not in ALL_STAGES:
+                guess = f"; did you mean {STAGE_ALIASES[stage]!r}?" if stage in STAGE_ALIASES else ""
+                guess = guess or did_you_mean(stage, ALL_STAGES)
+                return f"engine {kind}: its supported_stages() gives {stage!r}, which is no stage{guess}"
     return None

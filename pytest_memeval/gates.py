@@ -35,6 +35,9 @@ WORST_FIRST: tuple[str, ...] = (MISSED, UNMEASURED, PASSED, NOT_APPLICABLE)
 #: Why a gate does not apply here though another scope, or a run with a baseline, may decide it.
 _ELSEWHERE = ("other_kind", "other_registry", "no_baseline", "file_not_in_baseline")
 
+#: Why cases of a file that has labels for a gate's stage were not measured there.
+_NOT_TRIED = ("stage_not_selected", "stage_unsupported")
+
 #: As many measured metrics are named where none is near the one that was asked for.
 _MOST_NAMED = 8
 
@@ -180,15 +183,19 @@ def evaluate_gates(
             resample=resample,
         )
         found = sorted((evaluator.evaluate(gate) for gate in gates), key=lambda result: result.level)
-        results += map(_asked_in_vain, found) if nothing else found
+        results += [_asked_in_vain(result, scope) for result in found] if nothing else found
     return results
 
 
-def _asked_in_vain(result: GateResult) -> GateResult:
+def _asked_in_vain(result: GateResult, scope: SetInfo) -> GateResult:
     """A gate of a run that scored no case at all: one that somebody wrote down was to decide something, and must not
-    pass for one that nobody asked for."""
-    if result.status != NOT_APPLICABLE or result.origin == "default" or result.reason_id in _ELSEWHERE:
+    pass for one that nobody asked for. So must none of the default ones, where the file has labels for it."""
+    if result.status != NOT_APPLICABLE or result.reason_id in _ELSEWHERE:
         return result
+    if result.origin == "default":
+        stage = (result.reason_values or {}).get("stage")
+        if result.reason_id not in _NOT_TRIED or not scope.truth_counts.get(str(stage), 0):
+            return result
     values = {"why": result.reason, "why_id": result.reason_id, "why_values": dict(result.reason_values or {})}
     return replace(
         result,

@@ -29,7 +29,7 @@ from pytest_memeval.own_code import own_errors
 from pytest_memeval.results import CallRecord, CaseError, StageResult, StageStatus
 from pytest_memeval.scoring import CaseScorer
 from pytest_memeval.settings.case import RunSettings
-from pytest_memeval.stages import CHAIN, StagePlan, needed_stages, plan_stages, why_idle
+from pytest_memeval.stages import CHAIN, StagePlan, misspelt_method, needed_stages, plan_stages, why_idle
 from pytest_memeval.values import DISTILL_STAGES
 
 if TYPE_CHECKING:
@@ -355,6 +355,19 @@ class CaseRun:
         """Why nothing of the case can be scored, in a sentence; ``None`` where something can."""
         name = str(getattr(self.engine, "name", type(self.engine).__name__))
         return why_idle(self.plan, self.supported, engine=name, chained=self.settings.chained)
+
+    @property
+    def misspelt(self) -> str | None:
+        """Which method that the case needs its engine seems to have under a misspelt name, in a sentence."""
+        case = self.case
+        return misspelt_method(
+            self.engine,
+            self.plan,
+            self.supported,
+            can_load=callable(getattr(self.engine, "load", None)),
+            chained=self.settings.chained,
+            has_store=bool(case.existing_memories or case.existing_scenes),
+        )
 
     @property
     def measured(self) -> tuple[str, ...]:

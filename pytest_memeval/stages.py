@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -169,22 +169,46 @@ def why_no_stage(engine: object) -> str:
     from difflib import SequenceMatcher
 
     from pytest_memeval.documents.problems import nearest
+    from pytest_memeval.engine.misspelt import public_methods
     from pytest_memeval.engine.protocol import STAGE_METHODS
 
     methods = tuple(STAGE_METHODS.values())
-    guesses = [(name, guess) for name in _public_callables(engine) if (guess := nearest(name, methods)) is not None]
+    guesses = [(name, guess) for name in public_methods(engine) if (guess := nearest(name, methods)) is not None]
     if not guesses:
         return f"{text}: it has none of the methods {', '.join(methods)}"
     name, guess = max(guesses, key=lambda pair: SequenceMatcher(None, *pair).ratio())
     return f"{text}: it has {name!r}; did you mean {guess!r}?"
 
 
-def _public_callables(engine: object) -> Iterator[str]:
-    for name in dir(engine):
-        if not name.startswith("_"):
-            try:
-                found = callable(getattr(engine, name, None))
-            except Exception:  # a property of the engine's own that does not work here
-                continue
-            if found:
-                yield name
+def misspelt_method(
+    engine: object, plan: StagePlan, supported: Collection[str], *, can_load: bool, chained: bool, has_store: bool
+) -> str | None:
+    """Which method that the case needs the engine seems to have under a misspelt name, in a sentence."""
+    wanted = (*plan.scored, *(stage for stage, why in plan.idle.items() if why == "unsupported"))
+    lacking: dict[str, str] = {}
+    for stage in wanted:
+        for needed in (*(CHAIN[stage] if chained else ()), stage):
+            if needed in CHAIN and needed not in supported:
+                lacking.setdefault(needed, stage)
+    loaded = () if can_load else _filled(wanted, chained=chained, has_store=has_store)
+    if not lacking and not loaded:
+        return None
+    from pytest_memeval.engine.misspelt import meant_to_be
+    from pytest_memeval.engine.protocol import STAGE_METHODS
+
+    name = getattr(engine, "name", type(engine).__name__)
+    methods = [(STAGE_METHODS[needed], stage) for needed, stage in lacking.items()]
+    for method, stage in (*methods, *(("load", stage) for stage in loaded[:1])):
+        meant = meant_to_be(engine, method)
+        if meant is not None:
+            return (
+                f"engine {name} has no method {method!r}, which {stage} of this case needs, but {meant!r}; did you mean"
+                f" {method!r}?"
+            )
+    return None
+
+
+def _filled(stages: Collection[str], *, chained: bool, has_store: bool) -> tuple[str, ...]:
+    """The stages of these that need memories to be given to the engine before them."""
+    always = ("inject", "search") if chained else ("l2", "template", "inject", "search")
+    return tuple(stage for stage in stages if stage in always or (has_store and stage in CHAIN and stage != "l1"))

@@ -11,6 +11,7 @@ from run_bench import full_case, truth
 from pytest_memeval.cases.models import EvalCase, L2GroundTruth, L15GroundTruth
 from pytest_memeval.stages import (
     UnknownStage,
+    misspelt_method,
     needed_stages,
     parse_stages,
     plan_stages,
@@ -193,3 +194,56 @@ def test_an_engine_without_any_stage_is_told_what_it_meant() -> None:
         "none of the methods extract, resolve, aggregate, query_template, inject, search"
     )
     assert why_no_stage(Declared()).endswith("its supported_stages() gives ['extract']")
+
+
+class OneOff:
+    """An engine whose methods are off by one letter."""
+
+    name = "off"
+
+    def extrakt(self) -> None: ...
+
+    def resovle(self) -> None: ...
+
+    def aggregat(self) -> None: ...
+
+    def laod(self) -> None: ...
+
+
+def misspelt(
+    case: EvalCase, *supported: str, selected: Any = None, chained: bool = True, can_load: bool = False
+) -> str | None:
+    found = plan(case, supported=supported, can_load=can_load, chained=chained, selected=selected)
+    return misspelt_method(
+        OneOff(),
+        found,
+        supported,
+        can_load=can_load,
+        chained=chained,
+        has_store=bool(case.existing_memories or case.existing_scenes),
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "meant", "stage", "found"),
+    [
+        ("extract", "extrakt", "l1", misspelt(some("l1"), "template")),
+        ("extract", "extrakt", "l2", misspelt(some("l1", "l2"), "template", selected={"l2"})),
+        ("aggregate", "aggregat", "l2", misspelt(some("l2"), "l1", "l15", can_load=True)),
+        # Passed over in the chain, it would have what comes behind it measured without it.
+        ("resolve", "resovle", "template", misspelt(some("l2"), "l1", "l2", "template", selected={"template"})),
+        ("load", "laod", "inject", misspelt(some("inject"), "l1", "l15", "inject")),
+        ("load", "laod", "l15", misspelt(some("l15"), "l1", "l15")),
+        ("load", "laod", "l2", misspelt(some("l2"), "l2", chained=False, selected={"l2"})),
+        (None, None, None, misspelt(some("l1"), "l1")),
+        (None, None, None, misspelt(some("inject"), "l1", "l15", "inject", can_load=True)),
+        # Nobody asked for it.
+        (None, None, None, misspelt(some("l1", "l2"), "l1", selected={"l1"})),
+        (None, None, None, misspelt(some("l2"), "l2", chained=False, selected={"inject"})),
+    ],
+)
+def test_a_method_that_a_case_needs_and_an_engine_has_misspelt(
+    method: str | None, meant: str | None, stage: str | None, found: str | None
+) -> None:
+    wanted = f"engine off has no method {method!r}, which {stage} of this case needs, but {meant!r};"
+    assert found == (None if method is None else f"{wanted} did you mean {method!r}?")

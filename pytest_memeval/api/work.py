@@ -163,6 +163,8 @@ class DistillWork:
         extra: tuple[CaseError, ...] = ()
         if not run.supported:
             extra = (CaseError("setup", "no_stage", why_no_stage(run.engine)),)
+        elif (misspelt := run.misspelt) is not None:
+            extra = (CaseError("setup", "misspelt_method", misspelt),)
         idle = not extra and not run.errors and run.why_idle is not None and not run.missed()
         if self.harness.kept_databases is not None:
             run.keep_databases(self.harness.kept_databases(self.node_id))

@@ -83,6 +83,8 @@ def open_run(
         node.stash[RUN] = run
         if getattr(node.config.option, "usepdb", False):
             run.keep_raised()
+        if run.supported and (misspelt := run.misspelt) is not None:
+            raise StageFailure(misspelt, kind="misspelt_method")
         resumed = key is not None and _resume(node, key, run, ready=prepared is not None)
         yield run
         if prefetcher is not None:
