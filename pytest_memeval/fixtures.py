@@ -10,8 +10,10 @@ import pytest
 from pytest_memeval.nodes.cases import (
     StageFailure,
     case_and_set,
+    checked_case,
     is_case_item,
     prompts_of,
+    refuse_invalid,
     registry_of,
     sentences,
     templates_of,
@@ -41,11 +43,7 @@ else:
 def memeval_case(request: pytest.FixtureRequest) -> EvalCase:
     """The case under test. A case with an invalid label is an error here, or a skip (ini memeval_on_invalid_case)."""
     case, _ = case_and_set(request.node)
-    if case.problems:
-        text = "\n".join(f"{problem.path}:{problem.line}: [case] {problem.message}" for problem in case.problems)
-        if harness_of(request.node.config).settings.on_invalid_case == "skip":
-            pytest.skip(text)
-        raise StageFailure(text, stage="case", kind="invalid_case")
+    refuse_invalid(request.node, case)
     return case
 
 
@@ -172,7 +170,7 @@ def memeval_run(
     )
     with open_run(
         request.node,
-        memeval_case,
+        checked_case(request.node, memeval_case, memeval_registry, memeval_templates),
         memeval_engine,
         memeval_llm,
         prompts=memeval_prompts,

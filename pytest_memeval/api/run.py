@@ -178,16 +178,24 @@ def _check(settings: Settings, harness: Harness, given: Mapping[str, Any]) -> No
 def _works(cases: object, harness: Harness, values: Values) -> tuple[list[Work], dict[str, Any]]:
     """A piece of work a case, in the order given, and the case sets by their paths."""
     from pytest_memeval.api.work import DistillWork, refuse_twins
+    from pytest_memeval.cases.in_code import checked
     from pytest_memeval.cases.models import CaseSet, CaseSetMeta, EvalCase
 
     works: list[Work] = []
     sets: dict[str, Any] = {}
     in_code: list[EvalCase] = []
+    loaded: dict[str, dict[str, EvalCase]] = {}
     for entry in _entries(cases):
         if isinstance(entry, EvalCase):
             if entry.path is not None:
                 path, case_set = _key(entry.path), _sound(harness.case_set(entry.path))
+                if path not in loaded:
+                    loaded[path] = {case.case_id: case for case in case_set.cases}
+                if entry != loaded[path].get(entry.case_id):  # changed since it was loaded
+                    registry, templates = case_set.registry or harness.registry, case_set.templates or harness.templates
+                    entry = checked(entry, registry, templates)
             else:
+                entry = checked(entry, harness.registry, harness.templates)
                 in_code.append(entry)
                 path, case_set = CODE_SET, CaseSet(Path(CODE_SET), meta=CaseSetMeta(gates=()), cases=tuple(in_code))
             sets[path] = case_set

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_memeval.ahead import Prepared
 from pytest_memeval.case_figures import process_meta
 from pytest_memeval.case_record import case_result, untouched_result
-from pytest_memeval.cases.loader import validate_case
+from pytest_memeval.cases.in_code import problem_text
+from pytest_memeval.cases.loader import lacking
 from pytest_memeval.cases.models import CaseSet, EvalCase
 from pytest_memeval.engine.protocol import can_overlap
 from pytest_memeval.harness import Harness
@@ -79,7 +80,7 @@ def _invalid(harness: Harness, problems: Any) -> tuple[bool, tuple[CaseError, ..
     """(skipped, errors) of a case with these problems."""
     if harness.settings.on_invalid_case == "skip":
         return True, ()
-    text = "\n".join(f"{problem.path}:{problem.line}: [case] {problem.message}" for problem in problems)
+    text = "\n".join(map(problem_text, problems))
     return False, (CaseError("case", "invalid_case", text),)
 
 
@@ -102,7 +103,7 @@ class DistillWork:
         return can_overlap(self.values["memeval_engine"])
 
     def refused(self) -> CaseResult | None:
-        problems = self.case.problems if self.case.path is not None else validate_case(self.case)
+        problems = (*self.case.problems, *(lacking(self.case) if self.case.path is None else ()))
         if not problems:
             return None
         skipped, errors = _invalid(self.harness, problems)

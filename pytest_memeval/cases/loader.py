@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_memeval.cases.build import CaseBuilder
 from pytest_memeval.cases.fieldtypes import AsNode, Field, Row, Table
+from pytest_memeval.cases.in_code import NO_FILE, checked
 from pytest_memeval.cases.lint import lint
 from pytest_memeval.cases.models import CaseSet, CaseSetMeta, EvalCase
 from pytest_memeval.cases.reporting import ProblemLog, place_of
@@ -65,13 +66,24 @@ def load_cases(path: Path | str) -> list[EvalCase]:
     return list(case_set.cases)
 
 
-def validate_case(case: EvalCase) -> tuple[Problem, ...]:
-    """A case's problems; for one built in code also that it has an input and something to check."""
-    problems = list(case.problems)
-    path = case.path or Path("<case>")
-    for _, message in _lacks(case):
-        problems.append(Problem(path, case.line if case.path else 0, 0, message, case.case_id))
-    return tuple(problems)
+def validate_case(
+    case: EvalCase, registry: Registry | None = None, templates: Templates | None = None
+) -> tuple[Problem, ...]:
+    """A case's problems; for one built in code also what a file would not be taken for: labels that ``registry`` and
+    ``templates`` (by default the shipped ones) do not know, no input, nothing to check."""
+    if case.path is None and not case.problems:
+        from pytest_memeval.assets.registry import load_registry
+        from pytest_memeval.assets.templates import load_templates
+
+        registry = load_registry(None) if registry is None else registry
+        case = checked(case, registry, load_templates(None, registry) if templates is None else templates)
+    return (*case.problems, *lacking(case))
+
+
+def lacking(case: EvalCase) -> tuple[Problem, ...]:
+    """That the case has no input, or nothing to check."""
+    path, line = (NO_FILE, 0) if case.path is None else (case.path, case.line)
+    return tuple(Problem(path, line, 0, message, case.case_id) for _, message in _lacks(case))
 
 
 def _hash_cases(document: Document) -> None:

@@ -149,6 +149,35 @@ def case_and_set(node: Any) -> tuple[EvalCase, CaseSet | None]:
     return _named_case(node)
 
 
+def refuse_invalid(node: Any, case: EvalCase) -> None:
+    """Raise StageFailure for a case with invalid labels, or skip it (ini memeval_on_invalid_case)."""
+    if not case.problems:
+        return
+    from pytest_memeval.cases.in_code import problem_text
+
+    text = "\n".join(map(problem_text, case.problems))
+    if harness_of(node.config).settings.on_invalid_case == "skip":
+        pytest.skip(text)
+    raise StageFailure(text, stage="case", kind="invalid_case")
+
+
+def checked_case(node: Any, case: EvalCase, registry: Registry, templates: Templates) -> EvalCase:
+    """The case that a fixture gives, with its labels checked unless a file's were: as they are written there."""
+    own, case_set = case_and_set(node)
+    if case_set is not None and case is own:
+        return case
+    if case.path is not None and not case.problems:
+        with sentences():
+            loaded = harness_of(node.config).case_set(case.path).cases
+        if case in loaded:
+            return case
+    from pytest_memeval.cases.in_code import checked
+
+    case = case if case.problems else checked(case, registry, templates)
+    refuse_invalid(node, case)
+    return case
+
+
 def fixture_case(node: Any) -> EvalCase | None:
     """The case of a hand-written test, ``None`` where its marker names none that can be found."""
     try:

@@ -6,11 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from plugin_project import Project, case, good_cases
+from plugin_project import MODES, Project, case, good_cases
 
 from pytest_memeval.cli.main import main
-
-MODES = pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["serial", "xdist"])
 
 HEAD = """
 import dataclasses
@@ -131,10 +129,7 @@ def test_cases_that_fail_before_any_stage_leave_a_gate_unmeasured(project: Proje
     }
 
 
-@MODES
-def test_a_worker_that_dies_in_a_case_in_code_leaves_a_gate_unmeasured(project: Project, mode: tuple[str, ...]) -> None:
-    if not mode:
-        pytest.skip("there are no workers")
+def test_a_worker_that_dies_in_a_case_in_code_leaves_a_gate_unmeasured(project: Project) -> None:
     project.write(
         "test_own.py",
         HEAD
@@ -146,7 +141,7 @@ def test_it(memeval_l1):
     pass
 """,
     )
-    assert project.run("--memeval-gate", ASKED, *mode).ret == 1
+    assert project.run("--memeval-gate", ASKED, "-n", "2").ret == 1
     assert gates_of(project) == [("test_own.py", "l1.dimension_micro_f1", "unmeasured", None)]
 
 
