@@ -22,7 +22,8 @@ from pytest_memeval.conformance.cases import (
     the_two,
 )
 from pytest_memeval.conformance.finding import Finding
-from pytest_memeval.engine.protocol import can_overlap, protocol_problem, supported_stages
+from pytest_memeval.engine.misspelt import meant_to_be
+from pytest_memeval.engine.protocol import STAGE_METHODS, can_overlap, protocol_problem, supported_stages
 from pytest_memeval.engine_faults import unreadable
 from pytest_memeval.harness import Harness
 from pytest_memeval.llm.protocol import ChatModel
@@ -78,8 +79,13 @@ class Check:
             return
         named = [*stages, *(["qa"] if can_answer(engine) else [])]
         missing = [stage for stage in (*DISTILL_STAGES, "qa") if stage not in named]
-        text = f"supports {', '.join(named)}"
-        yield Finding("stages", "ok", text + (f"; not {', '.join(missing)}" if missing else ""))
+        text = f"supports {', '.join(named)}" + (f"; not {', '.join(missing)}" if missing else "")
+        slips = [
+            (name, method) for method in (*STAGE_METHODS.values(), "load") if (name := meant_to_be(engine, method))
+        ]
+        for name, method in slips:
+            text += f"; it has {name!r}; did you mean {method!r}?"
+        yield Finding("stages", "failed" if slips else "ok", text)
         yield from self._loading(engine, stages)
         if stages:
             yield from self._distillation(engine, stages)

@@ -358,3 +358,23 @@ def test_every_extra_that_it_names_exists() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
     assert set(EXTRAS) <= set(project["optional-dependencies"])
     assert {text.partition(">")[0] for text in project["dependencies"]} == set(CORE)
+
+
+def test_a_misspelt_method_beside_right_ones_is_named(harness: Harness) -> None:
+    class Off:
+        name, version = "off", "1"
+
+        def extract(self, conversation: Any, ctx: Any) -> Any:
+            return []
+
+        def serach(self, query: Any, params: Any, ctx: Any) -> Any:
+            return []
+
+        def search_all(self) -> None: ...
+
+        def resolver(self) -> None: ...
+
+    finding = check(Off, harness)["stages"]
+    assert finding.status == "failed"
+    assert finding.text.startswith("supports l1; not l15, l2, ")
+    assert finding.text.endswith("; it has 'serach'; did you mean 'search'?")
