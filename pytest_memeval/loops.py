@@ -106,7 +106,10 @@ class LoopThread:
     def loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
+                from pytest_memeval.executors import ContextExecutor
+
                 self._loop = lasting_loop()
+                self._loop.set_default_executor(ContextExecutor())
                 self._thread = threading.Thread(target=serve_loop, args=(self._loop,), name=self._name, daemon=True)
                 self._thread.start()
             return self._loop

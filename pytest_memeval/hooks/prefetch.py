@@ -26,8 +26,7 @@ from pytest_memeval.kind_items import KindItem
 from pytest_memeval.nodes.cases import prompts_of, registry_of, templates_of
 from pytest_memeval.nodes.direct import OWN
 from pytest_memeval.nodes.runs import key_of, make_run
-from pytest_memeval.routing.records import Records
-from pytest_memeval.routing.streams import Streams
+from pytest_memeval.routing.router import Router
 
 if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
@@ -72,9 +71,10 @@ class Prefetcher:
         self._harness = harness
         self._ahead = Ahead(harness.loop, limit, harness.slots)
         capturing = config.pluginmanager.getplugin("capturemanager")
-        self._streams = Streams(straight=capturing is None or not capturing.is_globally_capturing())
-        self._records = Records()
-        self._logging: Any = config.pluginmanager.getplugin("logging-plugin")
+        self.router = Router(
+            straight=capturing is None or not capturing.is_globally_capturing(),
+            logging_plugin=config.pluginmanager.getplugin("logging-plugin"),
+        )
         self._items: list[pytest.Item] = []
         self._places: dict[str, int] = {}
         #: Fixture definitions of engine and model → their values, as the items so far have got them.
@@ -270,27 +270,12 @@ class Prefetcher:
         if output is not None:
             output["memeval_in_vain"] = self._in_vain
         self.stop()
-        self._streams.close()
-        self._records.close()
+        self.router.close()
 
     def stop(self) -> None:
         """Forget every case that is under way, and prepare no other."""
         self._over = True
         self._ahead.close()
-
-    def watch_outer(self) -> None:
-        """Have what cases say before their turn kept for it, while no item captures."""
-        self._streams.watch_outer()
-        self._records.hold_level(getattr(self._logging, "log_level", None))
-
-    def watch(self) -> None:
-        """The same in an item."""
-        self._streams.watch()
-        for name in ("caplog_handler", "report_handler", "log_cli_handler", "log_file_handler"):
-            self._records.watch(getattr(self._logging, name, None))
-
-    def watch_streams(self) -> None:
-        self._streams.watch()
 
     def _rest(self) -> None:
         """Take the hooks off the items while nothing is prepared: they cost as much as a trivial case does."""
@@ -302,7 +287,7 @@ class Prefetcher:
         manager = self._config.pluginmanager
         if not manager.is_registered(self._hooks):
             manager.register(self._hooks, HOOKS_NAME)
-            self.watch()  # the item at hand is past its own
+            self.router.watch()  # the item at hand is past its own
 
     # -- the window --------------------------------------------------------------------------------------------
 
@@ -390,7 +375,7 @@ class _ItemHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        self._prefetcher.watch_outer()
+        self._prefetcher.router.watch_outer()
         try:
             result = yield
         except BaseException:
@@ -403,7 +388,7 @@ class _ItemHooks:
 
     @pytest.hookimpl(wrapper=True, trylast=True)  # when pytest already captures
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        self._prefetcher.watch()
+        self._prefetcher.router.watch()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -411,4 +396,4 @@ class _ItemHooks:
         try:
             return (yield)
         finally:
-            self._prefetcher.watch_streams()  # those of capsys and its like
+            self._prefetcher.router.watch_streams()  # those of capsys and its like

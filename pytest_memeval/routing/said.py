@@ -41,8 +41,8 @@ def said_here() -> Said | None:
 
 
 @contextmanager
-def routed(said: Said) -> Iterator[None]:
-    """Keep in ``said`` what the code inside, its tasks and its threads say."""
+def routed(said: Said | None) -> Iterator[None]:
+    """Keep in ``said`` what the code inside, its tasks and its threads say; ``None``: say it at once."""
     token = _SAID.set(said)
     try:
         yield

@@ -50,10 +50,10 @@ def pytest_runtest_logreport(report):
 """
 
 
-def speaking(project: Project, names: list[str] | None = None) -> None:
+def speaking(project: Project) -> None:
     project.write("conftest.py", SPEAKING)
-    names = names or [f"c{number}" for number in range(COUNT)]
-    project.cases([case(name, "x", truth=[]) for name in names])
+    names = [f"c{number}" for number in range(COUNT)]
+    project.cases([case(name, "x", truth=[]) for name in names], name="cases/a.yaml")
 
 
 def lines(text: str | None) -> dict[tuple[str, str], list[int]]:
@@ -138,3 +138,63 @@ def test_a_log_handler_of_the_project_gets_each_record_once(project: Project) ->
     project.run(fresh=True).assert_outcomes(passed=COUNT)
     found = lines((project.path / "engine.log").read_text(encoding="utf-8"))
     assert found == {("LOG", f"c{number}"): list(range(20)) for number in range(COUNT)}
+
+
+#: An engine whose words come from threads of every sort.
+THREADS = """
+import asyncio
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+LOGGER = logging.getLogger("engine")
+SHARED = ThreadPoolExecutor(2)
+
+
+class Engine:
+    name = "threads"
+    version = "1"
+
+    async def extract(self, conversation, ctx):
+        def speak(step):
+            time.sleep(0.05)
+            print("OUT", ctx.case_id, step)
+            LOGGER.warning("LOG %s %d", ctx.case_id, step)
+
+        loop = asyncio.get_running_loop()
+        await asyncio.to_thread(speak, 0)
+        await loop.run_in_executor(None, speak, 1)
+        await loop.run_in_executor(SHARED, speak, 2)
+        thread = threading.Thread(target=speak, args=(3,))
+        thread.start()
+        timer = threading.Timer(0, speak, (4,))
+        timer.start()
+        while thread.is_alive() or timer.is_alive():
+            await asyncio.sleep(0.01)
+        with ThreadPoolExecutor(1) as own:
+            await loop.run_in_executor(own, speak, 5)
+        raise RuntimeError("engine broke here")
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return Engine()
+"""
+
+
+@MODES
+def test_threads_that_a_case_starts_speak_for_it(project: Project, mode: tuple[str, ...]) -> None:
+    speaking(project)
+    project.write("conftest.py", THREADS)
+    wanted = ("-o", "junit_logging=all", "--junitxml", "junit.xml")
+    project.run(*wanted, *mode, fresh=True).assert_outcomes(errors=COUNT)
+    for test in ElementTree.parse(project.path / "junit.xml").iter("testcase"):
+        name = test.attrib["name"]
+        found = lines(test.findtext("system-out"))
+        assert {key: sorted(steps) for key, steps in found.items()} == {
+            ("OUT", name): list(range(6)),
+            ("LOG", name): list(range(6)),
+        }
