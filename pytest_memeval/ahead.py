@@ -54,7 +54,7 @@ class Ahead:
         self._closed = False
         #: The slot of a case that its item runs by itself.
         self._beside: asyncio.Task[Any] | None = None
-        #: Between the loop, which begins cases, and the thread that gives them away.
+        #: Between the loop, which begins cases, and the threads that give them away or have them cancelled.
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -67,7 +67,13 @@ class Ahead:
         """Begin a case; nothing after :meth:`close`, and nothing for a key that is under way."""
         if self._closed or key in self._prepared:
             return
-        prepared = self._prepared[key] = make()
+        prepared = make()
+        with self._lock:
+            if not self._closed:
+                self._prepared[key] = prepared
+        if self._closed:
+            prepared.close()
+            return
         # Said before anybody can ask the run for a result: from now on its stages run on the loop alone.
         go_ahead = getattr(prepared.run, "go_ahead", None)
         if go_ahead is not None:
@@ -134,6 +140,17 @@ class Ahead:
         self._closed = True
         for key in [key for key in self._prepared if self.part_with(key)]:
             self._prepared.pop(key).close()
+
+    def cancel(self, *, but: str) -> None:
+        """Begin nothing more, and stop all cases under way ``but`` that one, called from any thread. What they
+        have opened is left to :meth:`close`."""
+        with self._lock:
+            self._closed = True
+            for key, prepared in list(self._prepared.items()):
+                if key != but:
+                    prepared.given_away = True
+                    if prepared.work is not None:
+                        prepared.work.cancel()
 
     def drop(self) -> None:
         """Stop and forget every case that no item has taken."""

@@ -205,6 +205,10 @@ def _add_hooks(config: pytest.Config, harness: Harness) -> None:
 
     config.pluginmanager.register(CaseHooks(config), "memeval-cases")
     config.pluginmanager.register(SendableReports(config), "memeval-sendable")
+    if hasattr(config, "workerinput"):
+        from pytest_memeval.hooks.stop_at_once import StopAtOnce
+
+        config.pluginmanager.register(StopAtOnce(config), "memeval-stop-at-once")
     if _can_prepare(config, harness.settings):
         from pytest_memeval.hooks.prefetch import Prefetcher
         from pytest_memeval.nodes.keys import PREFETCHER

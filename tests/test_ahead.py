@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -125,3 +126,76 @@ def test_a_case_that_runs_beside_takes_one_of_the_places() -> None:
         ahead.close()
     finally:
         loop.close()
+
+
+class Waits:
+    """Begins, and waits until it is stopped."""
+
+    def __init__(self, said: list[str], name: str) -> None:
+        self.said, self.name = said, name
+
+    async def work_ahead(self) -> None:
+        self.said.append(f"begun {self.name}")
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            self.said.append(f"stopped {self.name}")
+            raise
+
+
+@pytest.mark.timeout(60)
+def test_all_but_the_case_at_hand_can_be_stopped_from_any_thread() -> None:
+    loop = LoopThread()
+    said: list[str] = []
+    closed: list[str] = []
+
+    def make(name: str) -> Prepared:
+        resources = ExitStack()
+        resources.callback(closed.append, name)
+        return Prepared(Waits(said, name), resources)
+
+    try:
+        ahead = Ahead(loop, 2)
+        for name in ("one", "two", "three"):
+            ahead.start(name, partial(make, name))
+        while len(said) < 2:
+            time.sleep(0.01)
+        thread = threading.Thread(target=ahead.cancel, kwargs={"but": "one"})
+        thread.start()
+        thread.join()
+        while len(said) < 3:
+            time.sleep(0.01)
+        ahead.start("four", partial(make, "four"))
+        kept = ahead.take("one")
+        assert kept is not None
+        assert kept.work is not None
+        assert not kept.work.done()
+        assert said == ["begun one", "begun two", "stopped two"]
+        # What is closed with a case is closed where its item would have been.
+        assert closed == []
+        ahead.close()
+        assert closed == ["two", "three"]
+        kept.close()
+    finally:
+        loop.close()
+
+
+def test_a_case_that_is_made_while_all_are_stopped_does_not_begin() -> None:
+    loop = LoopThread()
+    said: list[str] = []
+    closed: list[str] = []
+    ahead = Ahead(loop, 2)
+
+    def make() -> Prepared:
+        ahead.cancel(but="")
+        resources = ExitStack()
+        resources.callback(closed.append, "late")
+        return Prepared(Waits(said, "late"), resources)
+
+    try:
+        ahead.start("late", make)
+        assert closed == ["late"]
+        assert len(ahead) == 0
+    finally:
+        loop.close()
+    assert said == []

@@ -23,6 +23,7 @@ KNOW_PYTEST = {
     "hooks/plan.py",
     "hooks/prefetch.py",
     "hooks/sharding.py",
+    "hooks/stop_at_once.py",
     "hooks/stopping.py",
     "items.py",
     "kind_items.py",

@@ -129,7 +129,7 @@ class Controller:
     def pytest_configure_node(self, node: Any) -> None:
         from pytest_memeval.workers.schedule import outlive
 
-        outlive(node)
+        outlive(node, self._stops_at_once)
         node.workerinput["memeval_steals"] = self.config.stash.get(CHOSEN_DIST, "no") in MAY_STEAL
         self._run_uid = node.workerinput["testrunuid"]
         if self._crashes is not None and self._crashes.deaths:
@@ -144,6 +144,11 @@ class Controller:
         # Workers write the databases to keep themselves, so they have to know where.
         if settings_of(self.config).keep_db:
             node.workerinput["memeval_databases"] = str(self.recorder.databases_folder)
+
+    def _stops_at_once(self) -> bool:
+        """Whether xdist is to stop with cases left, otherwise than for their price: what was paid for is kept then."""
+        distributed: Any = self.config.pluginmanager.getplugin("dsession")
+        return bool(getattr(distributed, "shouldstop", False)) and not (self.budget is not None and self.budget.reached)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:

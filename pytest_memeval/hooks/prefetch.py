@@ -27,6 +27,7 @@ from pytest_memeval.nodes.cases import prompts_of, registry_of, templates_of
 from pytest_memeval.nodes.direct import OWN
 from pytest_memeval.nodes.runs import key_of, make_run
 from pytest_memeval.routing.router import Router
+from pytest_memeval.workers.stops import interactor_of
 
 if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
@@ -162,6 +163,11 @@ class Prefetcher:
         self._over = True
         self._ahead.hold()
 
+    def cancel(self, *, but: str) -> None:
+        """Prepare nothing more, and stop all that is under way but the case of the item ``but``. From any thread."""
+        self._over = True
+        self._ahead.cancel(but=but)
+
     def leave_out(self, path: str) -> None:
         """Prepare nothing more of a case set; its cases that are under way go on until their items take them."""
         if path in self._left_out:
@@ -234,14 +240,7 @@ class Prefetcher:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._items = session.items
         self._places = {item.nodeid: place for place, item in enumerate(session.items)}
-        self._worker = next(
-            (
-                plugin
-                for plugin in self._config.pluginmanager.get_plugins()
-                if type(plugin).__name__ == "WorkerInteractor"
-            ),
-            None,
-        )
+        self._worker = interactor_of(self._config)
         if self._worker is not None and getattr(self._config, "workerinput", {}).get("memeval_steals", False):
             from pytest_memeval.workers.schedule import keep_begun
 

@@ -25,6 +25,7 @@ from xdist.scheduler import (
 
 from pytest_memeval.workers.conversations import ByConversation, has_conversations
 from pytest_memeval.workers.scopes import OutlivingFiles, OutlivingGroups, OutlivingScopes
+from pytest_memeval.workers.stops import STOP_COMMAND
 
 #: Whether the items of a worker may be moved by :class:`StealingCases`.
 STEALS_INPUT = "memeval_steals"
@@ -170,13 +171,16 @@ def scheduling(
     return CaseScheduling(LoadScheduling(config, log), by_conversation, with_cases)
 
 
-def outlive(node: Any) -> None:
+def outlive(node: Any, stops: Callable[[], bool]) -> None:
     """Let what is sent to a worker that has died, of which xdist is still to hear, be sent in vain. When it hears of it
-    the items are shared out anew; what cannot be sent would end the whole session instead."""
+    the items are shared out anew; what cannot be sent would end the whole session instead. A worker that is to end
+    because the run ``stops`` is told so: it would go through all that it was given first."""
     send = node.sendcommand
 
     def sendcommand(name: str, **kwargs: Any) -> None:
         with contextlib.suppress(OSError):
+            if name == "shutdown" and stops():
+                send(STOP_COMMAND)
             send(name, **kwargs)
 
     node.sendcommand = sendcommand
