@@ -267,13 +267,19 @@ class Controller:
         if told is not None:
             self.recorder.take_process(json.loads(told))
 
-    @pytest.hookimpl(optionalhook=True, trylast=True)
-    def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> bool | None:
+        # The first answer counts: pytest-rerunfailures is not asked about a case that is not known to have failed. It
+        # would be one attempt less for it, and after the last one its item is left out without a word.
+        return True if self._is_case(crashitem) and self.crashes.acquit(crashitem, report, sched) else None
+
+    def take_crash(self, crashitem: str, report: Any) -> None:
         """A case whose worker died is an error of its set-up, so that every reporter shows it as one."""
-        known = self._recorder.selected if self._recorder is not None else {}
-        if (crashitem not in known and crashitem not in self._collected) or report.outcome == "rerun":
-            return
-        self.crashes.take(crashitem, report, sched)
+        if self._is_case(crashitem):
+            self.crashes.take(crashitem, report)
+
+    def _is_case(self, node_id: str) -> bool:
+        return node_id in self._collected or (self._recorder is not None and node_id in self._recorder.selected)
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -411,6 +417,17 @@ class Controller:
         if recorder.report is not None or recorder.variants is not None:
             unmatched = unmatched_beside(self.config, set(recorder.selected.values()))
             write_lines(terminalreporter, [(f"memeval: {line}", {"yellow": True}) for line in unmatched])
+
+
+class CrashedCases:
+    """The last to be asked about an item whose worker died: by then it is known whether somebody has it run again."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    @pytest.hookimpl(optionalhook=True, trylast=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: Any) -> None:
+        self._controller.take_crash(crashitem, report)
 
 
 def _lost(report: Mapping[str, Any] | None) -> bool:

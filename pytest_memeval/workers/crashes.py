@@ -30,21 +30,28 @@ class Crashes:
         #: Cases at hand when a worker died that had others in flight → what xdist said.
         self._suspects: dict[str, str] = {}
 
-    def take(self, crashitem: str, report: Any, sched: Any) -> None:
-        """Turn xdist's report of the case at hand into an error of its set-up, unless the case is to run again, or is
-        over."""
-        known = self._recorder.selected
+    def acquit(self, crashitem: str, report: Any, sched: Any) -> bool:
+        """Whether the worker's death is not to be held against the case at hand, by whoever counts its attempts: the
+        case is over, or another may have killed the worker, so that it is to run again."""
         self.deaths += 1
         if crashitem in self._recorder.results:
             # It was over, and the worker died before it said that it goes on to the next.
             report.outcome = "passed"
             report.memeval_over = True
-            return
+            return True
         if self._may_be_another(report) and _again(sched, crashitem):
             report.outcome = "rerun"
             report.memeval_again = True
             self._suspects[crashitem] = str(report.longrepr)
+            return True
+        return False
+
+    def take(self, crashitem: str, report: Any) -> None:
+        """Turn xdist's report of the case at hand into an error of its set-up, unless somebody has it run again."""
+        if report.outcome == "rerun":
+            self._suspects[crashitem] = str(report.longrepr)
             return
+        known = self._recorder.selected
         case_file, _, case_id = crashitem.partition("::")
         case_id = without_variant(case_id, self._names())
         set_path = known.get(crashitem, case_file)

@@ -260,6 +260,46 @@ def test_a_crash_that_is_tried_again_leaves_one_record(project: Project) -> None
     assert len(project.journal()) == 3
 
 
+KILLER = """
+import asyncio
+import os
+
+import pytest
+
+
+class Killer:
+    name = "killer"
+    version = "1"
+
+    async def extract(self, conversation, ctx):
+        if ctx.case_id == "dead":
+            os._exit(3)
+        if ctx.case_id == "eval-001":
+            await asyncio.sleep(1)  # long enough for the next one to be begun ahead, and to end the process
+        dimension, _, content = conversation[0].content.partition(": ")
+        return [dict(content=content, dimensions=[dimension], memory_type="persona", priority=80)]
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return Killer()
+"""
+
+
+@pytest.mark.parametrize("reruns", ["0", "1"])
+def test_a_death_that_was_anothers_is_no_attempt_of_the_case_at_hand(project: Project, reruns: str) -> None:
+    project.write("conftest.py", KILLER)
+    first, *rest = good_cases(6)
+    project.cases([first, case("dead", "x", truth=[]), *rest])
+    result = project.run("-n", "1", "--reruns", reruns, "--memeval-concurrency", "4")
+    result.assert_outcomes(passed=6, errors=1)
+    # The innocent one is run again by itself; the other one has its attempts, each by itself.
+    assert f"{1 + int(reruns)} rerun" in result.stdout.str()
+    assert {name for name, outcome in project.outcomes().items() if outcome == "errored"} == {"dead"}
+    assert project.report()["run_notes"] == ["1 worker process(es) crashed"]
+    assert len(project.journal()) == 7
+
+
 def test_a_case_expecting_too_much_is_tried_again_and_recorded_once(project: Project) -> None:
     entries = good_cases(2)
     entries[0]["expect"] = {"l1.memory_recall": "> 1"}
