@@ -253,11 +253,14 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Generator[
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
-    """With ``-v``, a passed case shows its main figure."""
+    """With ``-v``, a passed case shows its main figure, and each why it could not be prepared ahead."""
     if getattr(report, "memeval_again", False):
         return "rerun", "R", "RERUN"
     if getattr(report, "memeval_over", False):
         return "", "", ""
+    alone = getattr(report, "memeval_alone", None)
+    if alone is not None and report.failed:
+        return ("failed", "F", f"FAILED{alone}") if report.when == "call" else ("error", "E", f"ERROR{alone}")
     main = getattr(report, "memeval_main", None)
     if main is None or report.when != "call" or not report.passed or hasattr(report, "wasxfail"):
         return None

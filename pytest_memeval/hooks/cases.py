@@ -138,6 +138,8 @@ class CaseHooks:
                 report.memeval_main = main + self._alone(item)  # type: ignore[attr-defined]  # one of our own
         if call.when == "call":
             self._called = item, report
+        if report.failed and call.when != "teardown" and self._shows_figures and (why := self._alone(item)):
+            report.memeval_alone = why  # type: ignore[attr-defined]  # one of our own
         if call.when == "teardown":
             self._called = None
             self._hand_over(report, item, owner, run)

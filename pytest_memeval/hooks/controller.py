@@ -185,6 +185,8 @@ class Controller:
 
     def _look_at(self, report: pytest.TestReport) -> None:
         self._refuse(report)
+        # Shown with the case's line; the short summary has no room for it.
+        report.__dict__.pop("memeval_alone", None)
         outcome: str = report.outcome
         if outcome == "rerun" and report.when in PHASES:
             # A crash that is run again (phase "???") has no teardown to drop.

@@ -8,23 +8,21 @@ before. Everything else, selection, reports, reruns, time limits, stays pytest's
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_memeval.ahead import Ahead, Prepared
 from pytest_memeval.engine.protocol import can_overlap
+from pytest_memeval.hooks.foreign_fixtures import to_be_made, why_foreign
 from pytest_memeval.items import CaseItem, file_of
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.nodes.cases import prompts_of, registry_of, templates_of
-from pytest_memeval.nodes.direct import OWN
 from pytest_memeval.nodes.runs import key_of, make_run
 from pytest_memeval.routing.router import Router
 from pytest_memeval.workers.stops import interactor_of
@@ -45,15 +43,6 @@ FURTHEST = 500
 HOOKS_NAME = "memeval-prefetch-items"
 
 _FIXED = ("memeval_engine", "memeval_llm")
-
-
-def _of_project(function: Any, config: pytest.Config) -> bool:
-    """Whether a fixture function is the project's own, and no installed plugin's."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:
-        return True
-    path = Path(code.co_filename)
-    return config.rootpath in path.parents and "site-packages" not in path.parts
 
 
 def _can_overlap(item: CaseItem | KindItem, known: Any) -> bool:
@@ -82,7 +71,10 @@ class Prefetcher:
         self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         #: The same definitions → whether several cases may be asked of them at once.
         self._overlap: dict[tuple[Any, ...], bool] = {}
-        self._why_not: dict[int, str | None] = {}
+        #: An item's fixtures → why cases that have these run in their turn.
+        self._why_not: dict[tuple[Any, ...], str | None] = {}
+        #: The same → definitions of fixtures for the whole session that no item has needed yet.
+        self._to_be_made: dict[tuple[Any, ...], list[Any]] = {}
         self._costs: deque[float] = deque(maxlen=JUDGED)
         self._hooks = _ItemHooks(self)
         config.pluginmanager.register(self._hooks, HOOKS_NAME)
@@ -206,27 +198,18 @@ class Prefetcher:
             return "may be skipped"
         if isinstance(item, KindItem) and item.unselected() is not None:
             return "not selected"
-        key = id(item._fixtureinfo)
+        names = item.fixturenames
+        # One list for all items that ask for the same, unless a hook has given some a list of their own.
+        key = id(item._fixtureinfo), None if names is item._fixtureinfo.names_closure else tuple(names)
         if key not in self._why_not:
-            self._why_not[key] = self._foreign(item)
-        return self._why_not[key]
-
-    @staticmethod
-    def _foreign(item: CaseItem | KindItem) -> str | None:
-        manager: Any = item.session._fixturemanager
-        fixed = item.kind.fixtures if isinstance(item, KindItem) else _FIXED
-        for name in sorted(OWN) if isinstance(item, CaseItem) else ():
-            if len(manager.getfixturedefs(name, item) or ()) != 1:
-                return f"{name} is overridden"
-        for name, found in item._fixtureinfo.name2fixturedefs.items():
-            if name in OWN or not found:
-                continue
-            definition: Any = found[-1]
-            if name in fixed and (definition.scope != "session" or definition.params is not None):
-                return f"{name} is not one for the whole session"
-            if name not in fixed and definition.scope != "session" and _of_project(definition.func, item.config):
-                return f"fixture {name} of the project"
-        return None
+            fixed = item.kind.fixtures if isinstance(item, KindItem) else _FIXED
+            self._why_not[key] = why_foreign(item, fixed)
+            self._to_be_made[key] = to_be_made(item, fixed)
+        why = self._why_not[key]
+        if why is None and self._to_be_made[key]:
+            self._to_be_made[key] = left = [one for one in self._to_be_made[key] if one.cached_result is None]
+            why = f"fixture {left[0].argname} is still to be made" if left else None
+        return why
 
     @staticmethod
     def _definitions(item: CaseItem | KindItem) -> tuple[Any, ...]:

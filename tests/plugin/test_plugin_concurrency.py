@@ -111,6 +111,7 @@ class Waiting:
 
         rows = [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
         now = most = 0
+        rows = [row for row in rows if not row["at"].startswith("saw ")]
         for row in sorted(rows, key=lambda row: row["time"]):
             now += 1 if row["at"] == "start" else -1
             most = max(most, now)
@@ -245,6 +246,135 @@ def test_cases_with_fixtures_of_the_project_run_in_their_turn(waiting: Waiting, 
     result.assert_outcomes(passed=3)
     assert waiting.in_flight() == 1
     assert result.stdout.str().count(f"(in its turn: {why})") == 3
+
+
+#: A fixture made for each item, as a plugin has it that is installed, or lies anywhere else on the path.
+PLUGIN = """
+import pytest
+
+@pytest.fixture(autouse=True)
+def tenant(monkeypatch, request):
+    monkeypatch.setenv("TENANT", request.node.name)
+"""
+#: Each case says whose environment it saw.
+LOOKS = """
+import os
+from waiting_engine import note
+
+class LookingEngine(WaitingEngine):
+    async def extract(self, conversation, ctx):
+        found = await super().extract(conversation, ctx)
+        note(case=ctx.case_id, at="saw " + os.environ.get("TENANT", "nothing"), time=0)
+        return found
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return LookingEngine()
+"""
+
+
+@MODES
+def test_a_plugins_fixtures_count_wherever_it_lies(
+    waiting: Waiting, mode: tuple[str, ...], tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "tenant_plugin.py").write_text(PLUGIN, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(elsewhere), os.environ.get("PYTHONPATH", "")]))
+    waiting.engine("WaitingEngine", 'pytest_plugins = ["tenant_plugin"]\n' + LOOKS)
+    waiting.project.cases(good_cases(4))
+    result, _ = waiting.run("-v", *mode)
+    result.assert_outcomes(passed=4)
+    for entry in good_cases(4):
+        assert waiting.notes(f"saw {entry['case_id']}") == [entry["case_id"]]
+    assert result.stdout.str().count("(in its turn: fixture tenant of tenant_plugin)") == 4
+
+
+ADDED = """
+@pytest.fixture
+def tenant(monkeypatch, request):
+    monkeypatch.setenv("TENANT", request.node.name)
+
+@pytest.fixture
+def {name}({asks}): pass
+"""
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "def pytest_collection_modifyitems(items):\n    for item in items: item.fixturenames.insert(0, 'tenant')\n",
+        "def pytest_itemcollected(item): item.fixturenames.append('tenant')\n",
+        "def pytest_itemcollected(item): item.fixturenames = ['tenant', *item.fixturenames]\n",
+        "def pytest_itemcollected(item): item.fixturenames.append('other')\n",
+    ],
+    ids=["inserted", "appended", "replaced", "asked_for"],
+)
+def test_fixtures_that_a_hook_adds_count(waiting: Waiting, hook: str) -> None:
+    waiting.engine("WaitingEngine", LOOKS + ADDED.format(name="other", asks="tenant") + hook)
+    waiting.project.cases(good_cases(4))
+    result, _ = waiting.run("-v")
+    result.assert_outcomes(passed=4)
+    for entry in good_cases(4):
+        assert waiting.notes(f"saw {entry['case_id']}") == [entry["case_id"]]
+    assert result.stdout.str().count("(in its turn: fixture ") == 4
+
+
+def test_a_fixture_that_one_item_alone_is_given_keeps_the_others_from_nothing(waiting: Waiting) -> None:
+    hook = "def pytest_itemcollected(item):\n    if item.name == 'eval-003':\n        item.fixturenames = ['tenant']\n"
+    waiting.engine("WaitingEngine", ADDED.format(name="other", asks="") + hook.replace(
+        "['tenant']", "['tenant', *item.fixturenames]"))  # fmt: skip
+    waiting.project.cases(good_cases(6))
+    result, _ = waiting.run("-v", "--memeval-concurrency", "4")
+    result.assert_outcomes(passed=6)
+    assert waiting.in_flight() >= 3
+    assert result.stdout.str().count("(in its turn: fixture tenant of the project)") == 1
+
+
+def test_fixtures_of_pytests_own_keep_no_case_back(waiting: Waiting) -> None:
+    added = ["monkeypatch", "tmp_path", "caplog", "metadata", "worker_id"]
+    waiting.engine("WaitingEngine", f"\ndef pytest_itemcollected(item): item.fixturenames += {added}\n")
+    waiting.project.cases(good_cases(6))
+    result, _ = waiting.run("-v", "--memeval-concurrency", "4")
+    result.assert_outcomes(passed=6)
+    assert waiting.in_flight() == 4
+    assert "in its turn" not in result.stdout.str()
+
+
+def test_a_fixture_of_the_session_is_made_before_a_case_that_has_it_runs(waiting: Waiting) -> None:
+    waiting.engine("WaitingEngine", LOOKS)
+    waiting.project.write(
+        "cases/later/conftest.py",
+        """
+        import os
+        import pytest
+
+        @pytest.fixture(scope="session", autouse=True)
+        def later():
+            os.environ["TENANT"] = "the later one"
+        """,
+    )
+    first, second = good_cases(8)[:4], good_cases(8)[4:]
+    waiting.project.cases(first, name="cases/a.yaml")
+    waiting.project.cases(second, name="cases/later/b.yaml")
+    result, _ = waiting.run("cases/a.yaml", "cases/later/b.yaml", "--memeval-concurrency", "4")
+    result.assert_outcomes(passed=8)
+    assert sorted(waiting.notes("saw nothing")) == [entry["case_id"] for entry in first]
+    assert sorted(waiting.notes("saw the later one")) == [entry["case_id"] for entry in second]
+    # Those after the first of them are prepared as any others.
+    assert waiting.in_flight() == 4
+
+
+@MODES
+def test_a_case_that_goes_wrong_in_its_turn_says_why_it_was_in_it(waiting: Waiting, mode: tuple[str, ...]) -> None:
+    waiting.engine("WaitingEngine", "@pytest.fixture(autouse=True)\ndef seed(): pass\n")
+    bad = case("bad", "raise", truth=[("identity", "x")])
+    missed = case("missed", "identity: y", expect={"l1.memory_recall": "> 1"})
+    waiting.project.cases([bad, missed])
+    result, _ = waiting.run("-v", *mode)
+    result.assert_outcomes(errors=1, failed=1)
+    shown = re.findall(r"(ERROR|FAILED) \(in its turn: fixture seed of the project\)", result.stdout.str())
+    assert sorted(shown) == ["ERROR", "FAILED"]
+    assert "in its turn" not in waiting.run(*mode)[0].stdout.str()
 
 
 def test_a_case_that_is_skipped_is_not_prepared(waiting: Waiting) -> None:
