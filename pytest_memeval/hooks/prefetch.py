@@ -90,9 +90,8 @@ class Prefetcher:
         self._worker: Any = None
         self._over = False
         option = config.option
-        #: Whether the case at hand runs by itself and holds one of the places; trials take theirs by themselves.
+        #: Whether the case at hand runs by itself and holds one of the places.
         self._beside = False
-        self._one_at_a_time = harness.settings.trials == 1
         self._careful = bool(option.maxfail) or bool(getattr(option, "stepwise", False))
 
     # -- what the items tell -----------------------------------------------------------------------------------
@@ -138,7 +137,7 @@ class Prefetcher:
 
     def _begin(self, item: pytest.Item, *, alone: bool) -> None:
         """Fill the window beside the item's case, which takes one of the places if it was not prepared."""
-        if alone and not self._over and self._one_at_a_time:
+        if alone and not self._over:
             self._beside = True
             self._ahead.begin_beside()
         self._fill(item)
