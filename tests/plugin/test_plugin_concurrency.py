@@ -263,9 +263,8 @@ from waiting_engine import note
 
 class LookingEngine(WaitingEngine):
     async def extract(self, conversation, ctx):
-        found = await super().extract(conversation, ctx)
         note(case=ctx.case_id, at="saw " + os.environ.get("TENANT", "nothing"), time=0)
-        return found
+        return await super().extract(conversation, ctx)
 
 @pytest.fixture(scope="session")
 def memeval_engine():
@@ -353,15 +352,18 @@ def test_a_fixture_of_the_session_is_made_before_a_case_that_has_it_runs(waiting
             os.environ["TENANT"] = "the later one"
         """,
     )
-    first, second = good_cases(8)[:4], good_cases(8)[4:]
+    # The last of the first set is under way when there is room for those of the second.
+    first, second = good_cases(9)[:5], good_cases(9)[5:]
     waiting.project.cases(first, name="cases/a.yaml")
     waiting.project.cases(second, name="cases/later/b.yaml")
     result, _ = waiting.run("cases/a.yaml", "cases/later/b.yaml", "--memeval-concurrency", "4")
-    result.assert_outcomes(passed=8)
+    result.assert_outcomes(passed=9)
     assert sorted(waiting.notes("saw nothing")) == [entry["case_id"] for entry in first]
     assert sorted(waiting.notes("saw the later one")) == [entry["case_id"] for entry in second]
-    # Those after the first of them are prepared as any others.
-    assert waiting.in_flight() == 4
+    # From the first of them on they are prepared as any others.
+    noted = [line for line in waiting.log.read_text(encoding="utf-8").splitlines() if '"saw ' not in line]
+    own = [line for line in noted if any(f'"{entry["case_id"]}"' in line for entry in second)]
+    assert ['"start"' in line for line in own[:2]] == [True, True]
 
 
 @MODES
