@@ -7,6 +7,8 @@ import re
 import shutil
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -69,11 +71,32 @@ def open_stream(path: Path) -> BinaryIO:
     return os.fdopen(os.dup(number), "wb")
 
 
+@contextmanager
+def naming(path: Path, *also: Path) -> Iterator[None]:
+    """Have an OSError name the file that was to be written: a full disk is told without any. ``also``: temporary names
+    of it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, *also, *map(str, also)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def put_off(failed: list[OSError]) -> Iterator[None]:
+    """Note a failure to write, for what else is to be done before it is told."""
+    try:
+        yield
+    except OSError as error:
+        failed.append(error)
+
+
 def put(temporary: Path, target: Path) -> None:
     """Move a finished file to its place; into a stream that is there it is copied."""
     if not is_stream(target):
         os.replace(temporary, target)
         return
-    with temporary.open("rb") as source, open_stream(target) as stream:
+    with naming(target), temporary.open("rb") as source, open_stream(target) as stream:
         shutil.copyfileobj(source, stream)
     temporary.unlink()

@@ -15,7 +15,7 @@ from pytest_memeval.documents.problems import DocumentError, Problem
 from pytest_memeval.llm.cache import AnswerCache
 from pytest_memeval.llm.cache_entry import CacheEntry
 from pytest_memeval.llm.vectors import VectorEntry
-from pytest_memeval.writing import is_stream, open_stream, put
+from pytest_memeval.writing import is_stream, naming, open_stream, put
 
 HEADER = {"format": "memeval-answers", "version": 1}
 
@@ -41,12 +41,12 @@ def write_jsonl(path: Path, entries: Iterable[CacheEntry], vectors: Iterable[Vec
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = chain((HEADER,), (entry.to_json() for entry in ordered), (vector.to_json() for vector in vectors))
     if is_stream(path):
-        with open_stream(path) as stream:
+        with naming(path), open_stream(path) as stream:
             _write_rows(stream, rows)
         return len(ordered)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with naming(path, temporary), temporary.open("wb") as file:
             _write_rows(file, rows)
         put(temporary, path)
     finally:

@@ -10,6 +10,7 @@ from typing import TextIO
 from pytest_memeval.report.entries import apply_text_policy
 from pytest_memeval.report.json_report import dumps
 from pytest_memeval.results import CaseResult
+from pytest_memeval.writing import naming
 
 
 class Journal:
@@ -36,13 +37,15 @@ class Journal:
                 # A run that goes on from here has to know that there are no texts.
                 line["report_text"] = self._policy
             text = dumps(line)
-        self._file.write(text + "\n")
-        self._file.flush()
+        with naming(self.path):
+            self._file.write(text + "\n")
+            self._file.flush()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            with naming(self.path):  # what could not be written before is tried again
+                file.close()
 
     def __enter__(self) -> Journal:
         return self

@@ -17,7 +17,7 @@ from pytest_memeval.report.json_report import report_chunks
 from pytest_memeval.report.markdown import markdown_report
 from pytest_memeval.report.prediction_files import HYPOTHESES_NAME, LOCOMO_NAME, prediction_files
 from pytest_memeval.report.reader import JOURNAL_NAME, REPORT_NAME
-from pytest_memeval.writing import is_stream, open_stream, put
+from pytest_memeval.writing import is_stream, naming, open_stream, put
 
 #: Where runs go without an output option, relative to the current folder.
 MEMEVAL_FOLDER = ".memeval"
@@ -157,7 +157,7 @@ def _write_text(file: BinaryIO, chunks: Iterable[str]) -> None:
 
 def _replace(target: Path, make: Callable[[BinaryIO], None]) -> None:
     if is_stream(target):
-        with open_stream(target) as stream:
+        with naming(target), open_stream(target) as stream:
             make(stream)
         return
     put(_write_beside(target, make), target)
@@ -165,10 +165,13 @@ def _replace(target: Path, make: Callable[[BinaryIO], None]) -> None:
 
 def _write_beside(target: Path, make: Callable[[BinaryIO], None]) -> Path:
     """Write a new file in the target's folder, and leave nothing behind where that fails."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    except OSError as error:  # it names a file that nobody has heard of
+        raise OSError(error.errno, error.strerror, str(target)) from error
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with naming(target, temporary), os.fdopen(handle, "wb") as file:
             make(file)
         # mkstemp files are private; a report is as readable as any other file of its folder.
         temporary.chmod(0o666 & ~_umask())

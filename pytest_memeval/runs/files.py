@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_memeval.writing import naming
+
 if TYPE_CHECKING:
     from pytest_memeval.results import CaseResult
     from pytest_memeval.runs.recorder import Recorder
@@ -61,7 +63,7 @@ def _step_summary(recorder: Recorder) -> None:
     place = os.environ.get("GITHUB_STEP_SUMMARY")
     if place and recorder.variant is None:
         shown = [recorder.target / "report.md"] if recorder.variants is None else recorder.variants.shown
-        with open(place, "a", encoding="utf-8") as file:
+        with naming(Path(place)), open(place, "a", encoding="utf-8") as file:
             file.writelines(path.read_text(encoding="utf-8") + "\n" for path in shown)
 
 

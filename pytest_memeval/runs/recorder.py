@@ -14,6 +14,7 @@ from pytest_memeval.garbage import spare_collector_again, undisturbed
 from pytest_memeval.results import CaseResult, SetInfo
 from pytest_memeval.runs.costs import RunCosts
 from pytest_memeval.values import DISTILL_STAGES
+from pytest_memeval.writing import put_off
 
 if TYPE_CHECKING:
     from pytest_memeval.compare.baseline import Baseline
@@ -121,6 +122,10 @@ class Recorder:
         if result.calls:
             paid = self.resumed is not None and self.resumed.took(result.node_id)
             result, text = self.costs.priced(result, paid=paid), None
+        # Counted first: a journal that cannot be written loses no result.
+        self.results[result.node_id] = result
+        if self.stopping is not None:
+            self.stopping.add(result)
         if self._journal is None:
             from pytest_memeval.report.journal import Journal
 
@@ -129,10 +134,6 @@ class Recorder:
 
                 carry_over(self.resume_from, self.journal_path, self.settings.report_text)
             self._journal = Journal(self.journal_path, report_text=self.settings.report_text)
-        # Counted first: a journal that cannot be written loses no result.
-        self.results[result.node_id] = result
-        if self.stopping is not None:
-            self.stopping.add(result)
         self._journal.append(result, text=text)
         spare_collector_again(len(self.results))
 
@@ -204,29 +205,38 @@ class Recorder:
     ) -> dict[str, Any] | None:
         """Evaluate, write every file and return the report; ``None`` where no case has a result and none was selected.
 
+        Raises OSError where something cannot be written; what was found is in ``report`` and ``variants`` all the same.
+
         ``aborted`` and ``selected`` say what :meth:`partial` cannot see by itself; ``broken`` are the case files that
         could not be read, each with what is wrong. ``interrupted``: somebody waits for the process to end, so that with
         many results what takes long is left out, and the report says so.
         """
         if not self.results and not self.selected:
             return None
-        self._close_journal()
+        failed: list[OSError] = []
+        with put_off(failed):
+            self._close_journal()
         # One of several variants is told by the run as a whole.
         hurried = interrupted and (self.variant is not None or len(self.results) >= HURRIED_FROM)
         if hurried and self.variant is None:
             from pytest_memeval.report.messages import text
 
             notes = (*notes, text("note.hurried", self.settings.lang, count=len(self.results)))
-        with undisturbed(len(self.results)):
+        with undisturbed(len(self.results)), put_off(failed):
             if self.settings.variants:
                 from pytest_memeval.runs.variants import VariantReports
 
                 self.variants = VariantReports(self)
-                self.report = self.variants.finish(
-                    aborted=aborted, selected=selected, notes=notes, broken=broken, hurried=hurried
-                )
+                try:
+                    self.variants.finish(
+                        aborted=aborted, selected=selected, notes=notes, broken=broken, hurried=hurried
+                    )
+                finally:
+                    self.report = self.variants.reports.get(self.variants.candidate)
             else:
                 self._report(aborted=aborted, selected=selected, notes=tuple(notes), broken=broken, hurried=hurried)
+        if failed:
+            raise failed[0]
         return self.report
 
     def _report(

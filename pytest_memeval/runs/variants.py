@@ -11,7 +11,7 @@ from pytest_memeval.report.messages import text
 from pytest_memeval.report.reader import JOURNAL_NAME
 from pytest_memeval.runs.files import leave
 from pytest_memeval.settings.variants import Variant, variant_in
-from pytest_memeval.writing import put
+from pytest_memeval.writing import put, put_off
 
 if TYPE_CHECKING:
     from pytest_memeval.compare.model import Comparison
@@ -53,14 +53,18 @@ class VariantReports:
         notes: Iterable[str],
         broken: Iterable[tuple[str, str]],
         hurried: bool = False,
-    ) -> dict[str, Any] | None:
-        """Write everything; the candidate's report, ``None`` where none of its cases was selected. ``hurried`` leaves
-        out what takes long."""
+    ) -> None:
+        """Make the reports, then write everything. ``hurried`` leaves out what takes long. Raises OSError where
+        something could not be written."""
         recorder = self._recorder
         notes, broken = tuple(notes), tuple(broken)
+        failed: list[OSError] = []
         for variant in recorder.settings.variants:
             own = self._recorder_of(variant)
-            report = own.finish(aborted=aborted, selected=selected, notes=notes, broken=broken, interrupted=hurried)
+            report = None
+            with put_off(failed):
+                report = own.finish(aborted=aborted, selected=selected, notes=notes, broken=broken, interrupted=hurried)
+            report = report or own.report
             recorder.remarks += own.remarks
             if variant.name == self.candidate:
                 recorder.comparison = own.comparison
@@ -68,13 +72,14 @@ class VariantReports:
                 self.reports[variant.name] = report
         if recorder.results:
             if not hurried:
-                self._compare()
+                self._compare(failed)
+            if failed:
+                raise failed[0]
             if recorder.journal_path.exists() and recorder.journal_path.name != JOURNAL_NAME:
                 put(recorder.journal_path, recorder.target / JOURNAL_NAME)
             written = [name for name in self.reports if (recorder.target / name / "report.md").exists()]
             self.shown += [recorder.target / name / "report.md" for name in written if name == self.candidate]
             leave(recorder, recorder.target / written[-1], list(recorder.results.values()))
-        return self.reports.get(self.candidate)
 
     def _recorder_of(self, variant: Variant) -> Recorder:
         """A recorder that holds what is the variant's."""
@@ -110,8 +115,9 @@ class VariantReports:
 
     # -- the comparison --------------------------------------------------------------------------------------------
 
-    def _compare(self) -> None:
-        """Hold the candidate against each of the others, as ``memeval compare`` does."""
+    def _compare(self, failed: list[OSError]) -> None:
+        """Hold the candidate against each of the others, as ``memeval compare`` does; ``failed`` takes what cannot be
+        written of it."""
         from pytest_memeval.compare.build import compare_reports
         from pytest_memeval.compare.load import prompt_texts
 
@@ -124,7 +130,8 @@ class VariantReports:
             texts = prompt_texts((report, last))
             comparison = compare_reports(report, last, labels=(name, self.candidate), prompt_texts=texts)
             self.comparisons.append(comparison)
-            self._write(comparison, f"compare-{name}-{self.candidate}")
+            with put_off(failed):
+                self._write(comparison, f"compare-{name}-{self.candidate}")
 
     def _write(self, comparison: Comparison, stem: str) -> None:
         from pytest_memeval.compare.render_html import html_text

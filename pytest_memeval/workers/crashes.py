@@ -77,7 +77,10 @@ class Crashes:
                 recorder.crashed += 1
                 set_path = recorder.selected.get(node_id, node_id.partition("::")[0])
                 case = self._case(node_id, set_path)
-                recorder.add(self._crashed(node_id, set_path, case, message))
+                try:
+                    recorder.add(self._crashed(node_id, set_path, case, message))
+                except OSError as error:
+                    self._trouble(error)
 
     def _may_be_another(self, report: Any) -> bool:
         """Whether the worker had other cases in flight, of which one may have killed it."""
