@@ -15,7 +15,7 @@ from pytest_memeval.documents.problems import DocumentError
 from pytest_memeval.documents.reader import paused_gc
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.nodes.direct import Assets, can_be_direct, set_up
-from pytest_memeval.nodes.fixture_values import refuse_strangers
+from pytest_memeval.nodes.fixture_values import refuse_parameters, refuse_strangers
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.session import SHARED_OPTIONS, harness_at_collection, harness_of
 from pytest_memeval.settings.checks import check_keys
@@ -162,6 +162,7 @@ class CaseItem(pytest.Function):
         return self
 
     def setup(self) -> None:
+        refuse_parameters(self)
         if not (self.direct and set_up(self)):
             super().setup()
             if getattr(self.config.option, "setupplan", False):  # which makes no fixture

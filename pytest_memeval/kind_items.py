@@ -13,7 +13,7 @@ import pytest
 from pytest_memeval.harness import Harness
 from pytest_memeval.kinds import Kind, KindCase, KindRun, KindSet, untouched
 from pytest_memeval.nodes.cases import StageFailure, refuse_faulty, setup_of
-from pytest_memeval.nodes.fixture_values import refuse_strangers
+from pytest_memeval.nodes.fixture_values import refuse_parameters, refuse_strangers
 from pytest_memeval.nodes.keys import PREFETCHER, RUN, SAID
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.results import CaseError, CaseResult
@@ -145,6 +145,7 @@ class KindItem(pytest.Function):
         if (why := self.unselected()) is not None:
             raise pytest.skip.Exception(why, _use_item_location=True)
         self._refuse_invalid()
+        refuse_parameters(self)
         super().setup()
         if getattr(self.config.option, "setupplan", False):  # which makes no fixture
             return

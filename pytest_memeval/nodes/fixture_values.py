@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pytest_memeval.nodes.cases import StageFailure
@@ -77,3 +78,36 @@ def refuse_strangers(**values: Any) -> None:
             what = "None" if value is None else f"a value of type {type(value).__name__}"
             why = f"the project's fixture {name} gives {what}, where {needed} is needed"
             raise StageFailure(why, kind="fixture_error")
+
+
+def refuse_parameters(item: Any) -> None:
+    """Raise StageFailure where a fixture of the project has parameters, of which a case of a file can be given none."""
+    callspec = getattr(item, "callspec", None)
+    given = () if callspec is None else callspec.params
+    for name, found in item._fixtureinfo.name2fixturedefs.items():
+        for definition in reversed(found):
+            if definition.params is not None and name not in given:
+                said = _parametrised(name, definition, item.config.rootpath)
+                raise StageFailure(f"{item.place}: [setup] {said}")
+            if name not in definition.argnames:  # what it overrides is not asked for
+                break
+
+
+def _parametrised(name: str, definition: Any, root: Path) -> str:
+    function = inspect.unwrap(getattr(definition.func, "__func__", definition.func))
+    code = getattr(function, "__code__", None)
+    place = ""
+    if code is not None:
+        file = Path(code.co_filename)
+        shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
+        place = f" ({shown}:{code.co_firstlineno})"
+    instead = _INSTEAD.get(name, "leave them out, or ask for it in tests in Python, which are run for each")
+    return f"the fixture {name}{place} has parameters, and a case of a file is run once: {instead}"
+
+
+#: Fixture → what there is in the place of parameters.
+_INSTEAD = {
+    "memeval_engine": "name each engine with --memeval-variant NAME=engine:MODULE:ATTRIBUTE, which compares them",
+    "memeval_llm": "name each chat model with --memeval-variant NAME=llm:...,model:..., which compares them",
+    "memeval_prompts": "name each version with --memeval-variant NAME=prompts:..., which compares them",
+}

@@ -145,3 +145,51 @@ def test_a_value_of_the_kind_is_taken(project: Project) -> None:
     project.cases(good_cases(2))
     for trials in ("1", "2"):
         project.run("--memeval-trials", trials).assert_outcomes(passed=2)
+
+
+PARAMETRISED = {
+    "memeval_engine": "name each engine with --memeval-variant NAME=engine:MODULE:ATTRIBUTE, which compares them",
+    "memeval_llm": "name each chat model with --memeval-variant NAME=llm:...,model:..., which compares them",
+    "memeval_l1": "leave them out, or ask for it in tests in Python, which are run for each",
+    "own": "leave them out, or ask for it in tests in Python, which are run for each",
+}
+
+
+@MODES
+@pytest.mark.parametrize("name", PARAMETRISED)
+def test_a_fixture_with_parameters_is_a_sentence_a_case(project: Project, name: str, mode: tuple[str, ...]) -> None:
+    project.write(
+        "conftest.py",
+        f"""
+        import pytest
+        from line_engine import LineEngine
+
+        @pytest.fixture({"scope='session', " if name in ("memeval_engine", "memeval_llm") else ""}
+            params=["a", "b"], autouse={name == "own"})
+        def {name}(request):
+            return LineEngine() if "{name}" == "memeval_engine" else request.param
+        """,
+    )
+    project.cases(good_cases(2))
+    project.write(
+        "cases/qa.yaml",
+        """
+        kind: qa
+        cases:
+          - case_id: q
+            conversation: [{role: user, content: I live in Oslo}]
+            questions: [{id: q1, question: Where do I live?, answer: Oslo}]
+        """,
+    )
+    project.pytester.makepyfile(f"def test_it({name}):\n    pass\n")
+    asks = ("-k", "eval-001 or eval-002 or test_it") if name == "memeval_l1" else ()
+    result = project.run(*mode, *asks, "--memeval-no-gate", fresh=True)
+    text = result.stdout.str()
+    sentence = (
+        f"the fixture {name} (conftest.py:5) has parameters, and a case of a file is run once: {PARAMETRISED[name]}"
+    )
+    for line in (3, 4):
+        assert f"cases/v001.yaml:{line}: [setup] {sentence}" in text
+    # What is asked for without one of ours stands in the way of a case of any kind.
+    assert name != "own" or f"cases/qa.yaml:6: [setup] {sentence}" in text
+    assert "no parameter defined" not in text
