@@ -123,7 +123,7 @@ class CaseRun:
     def _begin(self) -> None:
         """Nothing has been run: whatever an attempt before this one still does goes nowhere."""
         self._provided: dict[str, object] = {}
-        deadline = Deadline(self.time_limit)
+        deadline = self._deadline = Deadline(self.time_limit)
         self._lock: asyncio.Lock | None = None
         #: The loop that the attempt at hand was begun on.
         self._begun_on: asyncio.AbstractEventLoop | None = None
@@ -208,13 +208,18 @@ class CaseRun:
             while True:
                 try:
                     # Work that awaits ends by its own limit; the grace is for one that holds the loop without awaiting.
-                    return self._loop.run(self.advance(stage), timeout=None if limit is None else limit + LOOP_GRACE)
+                    whole = None if limit is None else limit + LOOP_GRACE
+                    return self._loop.run(self.advance(stage), timeout=whole, still_in_time=self.still_runs)
                 except LoopBlocked as blocked:
                     if not self._can_begin_anew or not blocked.is_held_by_another(self.label):
                         return self._give_up(stage, held=blocked.is_held_by(self.label))
                     self._begin_anew()
         finally:
             self.waited += _since(started)
+
+    def still_runs(self) -> bool:
+        """Whether the time limit is not over though more than its seconds have passed. May be asked from any thread."""
+        return self._deadline.still_runs()
 
     def _runs_here(self) -> bool:
         """Whether nothing ever has to wait on the loop: then crossing to its thread and back would only cost time."""

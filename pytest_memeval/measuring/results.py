@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.failures import case_error
+from pytest_memeval.loops import in_daemon_thread
 from pytest_memeval.measuring.trace import Notes, Trace
 from pytest_memeval.results import CallRecord, CaseError, StageResult
 from pytest_memeval.stages import CHAIN
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_memeval.metrics.sections import SectionRecord
     from pytest_memeval.outputs import Outputs
     from pytest_memeval.scoring import CaseScorer
+
+_scoring = threading.Lock()
 
 #: Kind of the error of a stage that a predictions file does not hold.
 NO_PREDICTION = "no_prediction"
@@ -59,7 +63,8 @@ class StageResults:
         notes = Notes(stage, self._outputs.facts)
         try:
             output = await self._deadline.keep(partial(self._executor.perform, stage, Trace(calls, notes)))
-            metrics = None if self.given_up else self.measure(stage, output)
+            seconds = _since(started)
+            metrics = None if self.given_up else await self._scored(stage, output)
         except asyncio.CancelledError as error:
             if self._executor.calls.wait_for is None:
                 task = asyncio.current_task()
@@ -79,7 +84,19 @@ class StageResults:
             return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=_since(started))
         finally:
             notes.close()
-        return StageResult(output, metrics, None, tuple(calls), _since(started))
+        return StageResult(output, metrics, None, tuple(calls), seconds)
+
+    async def _scored(self, stage: str, output: Any) -> SectionRecord | None:
+        """:meth:`measure`, in a time that is not the engine's: where cases have limits the loop goes on meanwhile."""
+        if not self._deadline.is_set or self._executor.calls.wait_for is not None:
+            return self.measure(stage, output)
+        with self._deadline.standing_still():
+            return await in_daemon_thread(self._measure_alone, stage, output)
+
+    def _measure_alone(self, stage: str, output: Any) -> SectionRecord | None:
+        # A matcher of the project's own need not bear several threads.
+        with _scoring:
+            return None if self.given_up else self.measure(stage, output)
 
     def measure(self, stage: str, output: Any, metrics: SectionRecord | None = None) -> SectionRecord | None:
         """Keep the output; the figures of a scored stage (``metrics`` where they are given)."""

@@ -74,10 +74,13 @@ class TrialRuns(CaseRun):
         # Each trial has the case's time for itself; how many ran at once is not known beforehand.
         whole = None if limit is None else limit * len(self.trials) + LOOP_GRACE
         try:
-            self._loop.run(self.work_ahead(), timeout=whole)
+            self._loop.run(self.work_ahead(), timeout=whole, still_in_time=self._still_runs)
         except LoopBlocked:
             for run in self.trials:
                 run.give_up()
+
+    def _still_runs(self) -> bool:
+        return any(run.still_runs() for run in self.trials)
 
     def go_ahead(self) -> None:
         for run in self.trials:

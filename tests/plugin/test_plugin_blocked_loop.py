@@ -92,3 +92,43 @@ def test_a_case_that_stops_the_loop_is_told_so_and_the_others_go_on(
     assert (error["stage"], error["kind"]) == ("l1", "engine_exception")
     assert error["message"].startswith("RuntimeError: Cannot stop the event loop that all cases run on (conftest.py:")
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("method", "trials"),
+    [("async def", ()), ("def", ()), ("async def", ("--memeval-trials", "2"))],
+    ids=["async", "plain", "trials"],
+)
+def test_what_scoring_takes_is_no_engines_time(
+    project: Project, method: str, trials: tuple[str, ...], mode: tuple[str, ...]
+) -> None:
+    project.write(
+        "parts.py",
+        f"""
+        import time
+        from line_engine import LineEngine
+
+        class Engine(LineEngine):
+            {method} extract(self, conversation, ctx):
+                return LineEngine.extract(self, conversation, ctx)
+
+            {method} resolve(self, memories, ctx):
+                return [{{"memory_index": at, "action": "store"}} for at, _ in enumerate(memories)]
+
+        class SlowMatcher:
+            name, version = "slow", "1"
+
+            def match(self, predicted, truth):
+                time.sleep(2.5 if any("slow" in text for text in predicted) else 0)
+                return [(at, at, 1.0) for at, _ in enumerate(truth)]
+        """,
+    )
+    (project.path / "conftest.py").unlink()
+    project.cases([case("slow", "identity: slow to match", **LABELS), *({**one, **LABELS} for one in good_cases(3))])
+    options = ("--memeval-engine", "parts:Engine", "--memeval-matcher", "parts:SlowMatcher", "--memeval-timeout", "1")
+    result = project.run(*options, *trials, *mode, fresh=True)
+    result.assert_outcomes(passed=4)
+    slow = next(entry for entry in project.report()["per_case"] if entry["case_id"] == "slow")
+    assert slow["outcome"] == "scored"
+    assert slow["timings"]["stages"]["l1"] < 1.5
