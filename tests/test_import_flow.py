@@ -32,6 +32,7 @@ KNOW_PYTEST = {
     "nodes/direct.py",
     "nodes/keys.py",
     "nodes/runs.py",
+    "nodes/warning_filters.py",
     "plugin.py",
     "qa_items.py",
     "resume/items.py",

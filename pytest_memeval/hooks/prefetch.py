@@ -24,6 +24,7 @@ from pytest_memeval.items import CaseItem, file_of
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.nodes.cases import prompts_of, registry_of, templates_of
 from pytest_memeval.nodes.runs import key_of, make_run
+from pytest_memeval.nodes.warning_filters import warning_filters
 from pytest_memeval.routing.router import Router
 from pytest_memeval.workers.stops import interactor_of
 
@@ -47,10 +48,6 @@ _FIXED = ("memeval_engine", "memeval_llm")
 
 def _can_overlap(item: CaseItem | KindItem, known: Any) -> bool:
     return item.kind.can_overlap(known) if isinstance(item, KindItem) else can_overlap(known)
-
-
-def _prepare(item: KindItem, values: Mapping[str, Any]) -> Prepared:
-    return Prepared(*item.prepare(values))
 
 
 class Prefetcher:
@@ -141,6 +138,8 @@ class Prefetcher:
             self._beside = True
             self._ahead.begin_beside()
         self._fill(item)
+        if alone:
+            self.router.begin_at_hand(warning_filters(item))
 
     def tell_cost(self, seconds: float) -> None:
         """The own work of a case that has ended."""
@@ -242,6 +241,13 @@ class Prefetcher:
                 self._in_vain += prepared.begun
                 prepared.close()
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        finally:
+            self.router.end_loop()
+
     def pytest_keyboard_interrupt(self) -> None:
         self.stop()
 
@@ -263,12 +269,15 @@ class Prefetcher:
         manager = self._config.pluginmanager
         if manager.is_registered(self._hooks):
             manager.unregister(self._hooks)
+            self.router.rest()
 
-    def _wake(self) -> None:
+    def _wake(self, item: pytest.Item) -> None:
         manager = self._config.pluginmanager
         if not manager.is_registered(self._hooks):
             manager.register(self._hooks, HOOKS_NAME)
-            self.router.watch()  # the item at hand is past its own
+            # The item at hand is past its own.
+            self.router.watch()
+            self.router.watch_warnings(warning_filters(item))
 
     # -- the window --------------------------------------------------------------------------------------------
 
@@ -302,9 +311,9 @@ class Prefetcher:
             if known is None or not _can_overlap(upcoming, known[0]):
                 # Its engine is made when its first item is set up; until then nothing behind it is touched.
                 return
-            self._wake()
+            self._wake(item)
             if isinstance(upcoming, KindItem):
-                self._ahead.start(upcoming.nodeid, partial(_prepare, upcoming, known[0]))
+                self._ahead.start(upcoming.nodeid, partial(self._prepare, upcoming, known[0]))
             elif self._harness.resume_from is not None and self._is_taken(upcoming, *known):
                 self._taken.add(upcoming.nodeid)
             else:
@@ -324,9 +333,16 @@ class Prefetcher:
             run, close = make_run(item, item.case, engine, llm, prompts=prompts, registry=registry, templates=templates)
             resources = ExitStack()
             resources.callback(close)
-            return Prepared(run, resources)
+            return self._expected(item, Prepared(run, resources))
 
         self._ahead.start(item.nodeid, make)
+
+    def _prepare(self, item: KindItem, values: Mapping[str, Any]) -> Prepared:
+        return self._expected(item, Prepared(*item.prepare(values)))
+
+    def _expected(self, item: pytest.Item, prepared: Prepared) -> Prepared:
+        self.router.expect(prepared.said, warning_filters(item))
+        return prepared
 
     def _upcoming(self, item: pytest.Item) -> Iterator[pytest.Item]:
         """The items that come after this one in this process, nearest first."""
@@ -356,7 +372,9 @@ class _ItemHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        self._prefetcher.router.watch_outer()
+        router = self._prefetcher.router
+        router.end_at_hand()
+        router.watch_outer()
         try:
             result = yield
         except BaseException:
@@ -365,7 +383,13 @@ class _ItemHooks:
             raise
         if item.session.shouldfail or item.session.shouldstop:
             self._prefetcher.stop()
+        router.end_at_hand()
         return result
+
+    @pytest.hookimpl(tryfirst=True, specname="pytest_runtest_protocol")
+    def pytest_enter_item(self, item: pytest.Item) -> None:
+        """Inside of what pytest does with warnings around an item. (It looks at no other names.)"""
+        self._prefetcher.router.watch_warnings(warning_filters(item))
 
     @pytest.hookimpl(wrapper=True, trylast=True)  # when pytest already captures
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:

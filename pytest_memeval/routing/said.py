@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -16,6 +17,10 @@ class Said:
     parts: deque[Callable[[], object]] = field(default_factory=deque)
     #: Whether the case is over: what is still said for it is said at once, as if it were nobody's.
     over: bool = False
+    #: Whether its item is over, too.
+    past: bool = False
+    #: What it has been warned of once.
+    warned: set[tuple[Any, ...]] = field(default_factory=set)
 
     def keep(self, again: Callable[[], object]) -> None:
         self.parts.append(again)
@@ -27,7 +32,7 @@ class Said:
 
     def end(self) -> None:
         """:meth:`repeat`, and keep nothing any more."""
-        self.over = True
+        self.over = self.past = True
         self.repeat()
 
 
@@ -38,6 +43,16 @@ def said_here() -> Said | None:
     """Where to keep what the running code says; ``None`` where it is to be said at once."""
     said = _SAID.get()
     return None if said is None or said.over else said
+
+
+def case_here() -> Said | None:
+    """What is said for the case for which the running code works, be that at once; ``None`` for other code."""
+    return _SAID.get()
+
+
+def set_at_hand(said: Said | None) -> None:
+    """Have the code that runs in this context from now on work for a case whose item is at hand."""
+    _SAID.set(said)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from typing import Any
 
-from pytest_memeval.routing.said import Said, routed, said_here
+from pytest_memeval.routing.said import Said, case_here, routed
 
 
 class Threads:
@@ -43,7 +43,7 @@ class Threads:
 def _starting(original: Callable[..., None]) -> Callable[..., None]:
     @wraps(original)
     def start(self: threading.Thread, *args: Any, **kwargs: Any) -> None:
-        said = said_here()
+        said = case_here()
         if said is not None:
             _run_for(self, said)
         original(self, *args, **kwargs)
@@ -65,7 +65,7 @@ def _run_for(thread: Any, said: Said) -> None:
 def _submitting(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        said = said_here()
+        said = case_here()
         if said is None:
             return original(self, fn, *args, **kwargs)
 

@@ -1,0 +1,152 @@
+"""Warnings of cases in flight.
+
+Filters and whoever records warnings belong to the whole process, and pytest sets them anew for each item. A filter's
+message is matched by calling its ``match``; so a copy of every filter can stand before them all that matches nothing
+but a case's warnings. By these copies a case's warning is an error where it is raised, ignored, or kept for its item,
+whichever item is at hand. What Python would show once a place is so once a case, as it is in an item of its own:
+Python's own notes of that are of the item at hand.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from pytest_memeval.routing.said import Said, case_here
+
+#: An entry of ``warnings.filters``: action, message, category, module, line.
+Filter = tuple[Any, ...]
+
+_module: Any = warnings
+_here = threading.local()
+
+
+class Warned:
+    """Stands before the filters and the recorder that are there; both are given back by :meth:`close`."""
+
+    def __init__(self) -> None:
+        #: The filters of items without marks of their own, and their copies.
+        self._plain: list[Filter] = []
+        self._copies: list[Filter] = []
+        #: Copies of what a case's own marks ask for.
+        self._own: list[tuple[Said, list[Filter]]] = []
+        #: The lists in which copies stand.
+        self._lists: list[list[Filter]] = []
+
+    @property
+    def active(self) -> bool:
+        return bool(self._lists)
+
+    def watch_outer(self) -> None:
+        """Stand before what is there between items, once an item has shown which filters are in force in one."""
+        if self._copies:
+            self._stand_before()
+
+    def watch(self, marks: Sequence[Filter]) -> None:
+        """Stand before what is there in an item, of which ``marks`` are its own."""
+        plain = _without_copies(_module.filters)
+        for one in marks:
+            if one in plain:
+                plain.remove(one)
+        if plain != self._plain or not self._copies:
+            self._plain = plain
+            self._copies = [_copy(one) for one in (*plain, (_module.defaultaction, None, Warning, None, 0))]
+        self._stand_before()
+
+    def expect(self, said: Said, marks: Sequence[Filter]) -> None:
+        """Hold the case to the filters that its item's marks ask for."""
+        if marks:
+            self._own.append((said, [_copy(one, said) for one in marks]))
+            self._stand_before()
+
+    def _stand_before(self) -> None:
+        self._own = [(said, copies) for said, copies in self._own if not said.past]
+        copies = [*(one for _, own in self._own for one in own), *self._copies]
+        filters: list[Filter] = _module.filters
+        if filters[: len(copies)] != copies:
+            filters[:] = [*copies, *_without_copies(filters)]
+        if not any(filters is one for one in self._lists):
+            # Those between items and those of the item at hand; what an item had before is gone.
+            self._lists = [*self._lists[:1], filters]
+        shows = _module._showwarnmsg_impl
+        if not isinstance(shows, _Shows):
+            _module._showwarnmsg_impl = _Shows(shows)
+
+    def rest(self) -> None:
+        """Take the copies away: Python goes through them at each warning and pytest at each item."""
+        for filters in self._lists:
+            filters[:] = _without_copies(filters)
+        self._lists = []
+
+    def close(self) -> None:
+        self.rest()
+        shows = _module._showwarnmsg_impl
+        if isinstance(shows, _Shows):
+            _module._showwarnmsg_impl = shows.original
+
+
+class _OfCases:
+    """In the place of a filter's message: matches the same texts, of cases alone, or of one."""
+
+    def __init__(self, action: str, message: Any, whose: Said | None) -> None:
+        self._action = action
+        self._message = message
+        self._whose = whose
+
+    def match(self, text: str) -> bool:
+        said = case_here()
+        if said is None or (self._whose is not None and said is not self._whose):
+            return False
+        message = self._message
+        if message is not None and not (text == message if isinstance(message, str) else message.match(text)):
+            return False
+        # The last filter that is asked decides.
+        _here.action = self._action
+        return True
+
+
+def _copy(one: Filter, whose: Said | None = None) -> Filter:
+    action, message, *where = one
+    # What is shown once a place would be noted as shown for the item at hand.
+    mine = action if action in ("error", "ignore") else "always"
+    return (mine, _OfCases(action, message, whose), *where)
+
+
+def _without_copies(filters: Sequence[Filter]) -> list[Filter]:
+    return [one for one in filters if not isinstance(one[1], _OfCases)]
+
+
+class _Shows:
+    """In the place of what shows or records a warning."""
+
+    def __init__(self, original: Callable[[warnings.WarningMessage], object]) -> None:
+        self.original = original
+
+    def __call__(self, message: warnings.WarningMessage) -> None:
+        said = case_here()
+        action, _here.action = getattr(_here, "action", None), None
+        if said is None:
+            self.original(message)
+        elif _is_new(said, action, message):
+            if said.over:
+                self.original(message)
+            else:
+                said.keep(partial(_module._showwarnmsg, message))
+
+
+def _is_new(said: Said, action: str | None, message: warnings.WarningMessage) -> bool:
+    """Whether the filter's action has the warning shown in its case; ``None`` for a filter of the case's own."""
+    key: tuple[Any, ...] = (str(message.message), message.category)
+    if action == "module":
+        key = (*key, message.filename)
+    elif action == "default":
+        key = (*key, message.filename, message.lineno)
+    elif action != "once":
+        return True
+    if key in said.warned:
+        return False
+    said.warned.add(key)
+    return True
