@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "plugin"))
 
+from api_samples import Lines, write
 from plugin_project import case, good_cases, stable
-from test_api import Lines, write
 
 from pytest_memeval import custom_metrics, run
 from pytest_memeval.custom_metrics import CaseMetrics, CustomMetric, MetricError, metric, registered

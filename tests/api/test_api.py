@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 
+from api_samples import Lines, OneAtATime, write
 from chat_project import MODEL, chat_server, good_answer, simple_case  # noqa: F401  # chat_server is a fixture
 from chat_server import ChatServer
 from dataset_samples import locomo_record
@@ -27,45 +27,6 @@ from pytest_memeval.api.run import _NOT_HERE
 from pytest_memeval.options import OPTIONS, Option
 
 
-class Lines:
-    """Takes each user message "dim: text" as one memory, in the time it is told to take."""
-
-    name = "lines"
-    version = "1"
-    concurrent = True
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds = seconds
-        self.now = self.most = 0
-        self.lock = threading.Lock()
-
-    async def extract(self, conversation: Any, ctx: Any) -> list[dict[str, Any]]:
-        self.now += 1
-        self.most = max(self.most, self.now)
-        await asyncio.sleep(self.seconds)
-        self.now -= 1
-        memories = []
-        for message in conversation:
-            if message.content == "raise":
-                raise RuntimeError("engine broke here")
-            dimensions, _, content = message.content.partition(": ")
-            memories.append(
-                {
-                    "id": f"m{len(memories)}",
-                    "content": content,
-                    "dimensions": dimensions.split("+"),
-                    "memory_type": "persona",
-                    "priority": 80,
-                    "time_velocity": "static",
-                }
-            )
-        return memories
-
-
-class OneAtATime(Lines):
-    concurrent = False
-
-
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -73,14 +34,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("MEMEVAL_API_KEY", "OPENAI_API_KEY", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
-
-
-def write(cases: list[dict[str, Any]], name: str = "cases/v001.yaml", **meta: Any) -> str:
-    path = Path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in cases)
-    path.write_text(f"meta: {json.dumps({'version': 'v1', 'gates': [], **meta})}\ncases: [\n{rows}\n]\n", "utf-8")
-    return name
 
 
 MIXED = [
@@ -96,7 +49,7 @@ def test_it_returns_the_report_of_a_pytest_run(pytester: pytest.Pytester, monkey
     file = write(MIXED, gates=["P0 l1.dimension_micro_f1 >= 0.9"])
     here = stable(run(file, engine=Lines(), output="api"))
     pytester.makepyfile(
-        mine=f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom test_api import Lines"
+        mine=f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\nfrom api_samples import Lines"
     )
     pytester.makeini("[pytest]\npythonpath = .")
     pytester.runpytest_subprocess("--memeval-engine", "mine:Lines", "--memeval-output", "out", "-p", "no:randomly")

@@ -7,40 +7,19 @@ import itertools
 import json
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_checks import check, failed, harness
 
 from pytest_memeval.cli.main import main
-from pytest_memeval.conformance.engine import Check
-from pytest_memeval.conformance.finding import Finding
 from pytest_memeval.extensions import SHIPPED, build_engine, shipped_problem
 from pytest_memeval.harness import Harness
 from pytest_memeval.options import OPTIONS
-from pytest_memeval.settings.reading import read_settings
 from pytest_memeval.values import Hit, Memory
 
-
-@pytest.fixture(scope="module")
-def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    folder = tmp_path_factory.mktemp("doctor")
-    settings = read_settings(
-        lambda option: None, lambda option: option.ini_default, rootdir=folder, invocation_dir=folder
-    )
-    made = Harness(settings)
-    yield made
-    made.close()
-
-
-def check(make: Any, harness: Harness, *, fresh: bool = True, patience: float = 20.0) -> dict[str, Finding]:
-    found = Check(make, harness, harness.build_llm(), fresh=fresh, patience=patience).findings()
-    return {finding.item: finding for finding in found}
-
-
-def failed(findings: dict[str, Finding]) -> list[str]:
-    return [item for item, finding in findings.items() if finding.status == "failed"]
+__all__ = ["harness"]  # a fixture
 
 
 class Sound:

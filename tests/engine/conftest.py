@@ -7,6 +7,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from test_conformance import harness
+from engine_checks import harness
 
 __all__ = ["harness"]

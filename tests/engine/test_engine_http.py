@@ -19,10 +19,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 
+from api_samples import write
 from dataset_samples import locomo_record
+from engine_checks import check, failed
 from plugin_project import case, good_cases, stable
-from test_api import write
-from test_conformance import check, failed
 
 from pytest_memeval import SettingsError, run
 from pytest_memeval.cli.main import main

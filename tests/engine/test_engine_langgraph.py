@@ -17,11 +17,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 
+from api_samples import write
 from chat_server import ChatServer, error
 from dataset_samples import locomo_record
+from engine_checks import check, failed
 from plugin_project import case
-from test_api import write
-from test_conformance import check, failed
 
 from pytest_memeval import SettingsError, run
 from pytest_memeval.engine.adapters.langgraph import LanggraphEngine

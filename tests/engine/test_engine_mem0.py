@@ -14,10 +14,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 
+from api_samples import write
 from chat_server import Answer, ChatServer, Request
 from dataset_samples import locomo_record
 from plugin_project import case
-from test_api import write
 
 from pytest_memeval import SettingsError, run
 from pytest_memeval.engine.adapters.mem0 import Mem0Engine

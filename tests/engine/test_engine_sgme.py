@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 
+from api_samples import write
 from chat_server import Answer, ChatServer, Request
 from plugin_project import case
-from test_api import write
 
 from pytest_memeval import SettingsError, run
 from pytest_memeval.cli.main import main
@@ -117,7 +117,7 @@ def test_a_model_that_is_gone_is_an_error_and_no_empty_answer() -> None:
 
 @needs_sgme
 def test_it_keeps_to_the_protocol(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from test_conformance import check, failed
+    from engine_checks import check, failed
 
     from pytest_memeval.harness import Harness
     from pytest_memeval.settings.reading import read_settings

@@ -13,9 +13,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 
+from api_samples import write
 from dataset_samples import locomo_record
 from plugin_project import case
-from test_api import write
 
 from pytest_memeval import run
 
