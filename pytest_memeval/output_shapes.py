@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, datetime
-from decimal import Decimal
-from enum import Enum
 from functools import cache
 from math import isfinite
-from numbers import Real
 from typing import Any, TypeVar, cast
 
-from pytest_memeval.documents.bounds import calendar_problem
+from pytest_memeval import output_fields as of
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.values import Block, Decision, Hit, Memory, Scene, Section
 
@@ -118,72 +114,8 @@ def _field_names(cls: Hashable) -> tuple[str, ...]:
     return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # a class; only as a key
 
 
-def _known(data: Mapping[str, Any], allowed: Sequence[str]) -> None:
-    for key in data:
-        if key not in allowed:
-            raise ValueError(f"unknown key {key!r}{did_you_mean(str(key), allowed)}")
-
-
-def _plain(value: object) -> object:
-    """An Enum's value, and text as plain ``str``."""
-    if isinstance(value, Enum):
-        value = value.value
-    return str.__str__(value) if isinstance(value, str) else value
-
-
-def _text(data: Mapping[str, Any], key: str) -> str:
-    value = _plain(data[key])
-    if not isinstance(value, str):
-        raise ValueError(f"{key} must be text, got {_kind_of_field(value)}")
-    return value
-
-
-def _optional_text(data: Mapping[str, Any], key: str) -> str | None:
-    value = _plain(data.get(key))
-    return None if value is None else _word(key, value)
-
-
-def _texts(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    value = data.get(key)
-    if value is None:
-        return ()
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence | set | frozenset):
-        raise ValueError(f"{key} must be a list, got {_kind_of_field(value)}")
-    elements = [_word(key, _plain(element)) for element in value]
-    return tuple(sorted(elements) if isinstance(value, set | frozenset) else elements)
-
-
-def _word(key: str, value: object) -> str:
-    """Text, or a number used as an id."""
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, bool | bytes | Mapping | Sequence | set):
-        raise ValueError(f"{key} must be text, got {_kind_of_field(value)}")
-    return str(value)
-
-
-def _kind_of_field(value: object) -> str:
-    return "None" if value is None else f"{type(value).__name__} {value!r:.60}"
-
-
-def _number(data: Mapping[str, Any], key: str) -> float | None:
-    value = data.get(key)
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
-        raise ValueError(f"{key} must be a number, got {_kind_of_field(value)}")
-    return float(value)
-
-
-def _extra(data: Mapping[str, Any]) -> dict[str, Any]:
-    value = data.get("extra")
-    if value is not None and not isinstance(value, Mapping):
-        raise ValueError(f"extra must be a mapping, got {_kind_of_field(value)}")
-    return dict(value or {})
-
-
 def _memory(data: Mapping[str, Any]) -> Memory:
-    _known(
+    of.known_keys(
         data,
         (
             "id",
@@ -199,87 +131,77 @@ def _memory(data: Mapping[str, Any]) -> Memory:
         ),
     )
     return Memory(
-        id=_optional_text(data, "id" if data.get("id") is not None else "memory_id"),
-        content=_text(data, "content"),
-        dimensions=_texts(data, "dimensions"),
-        memory_type=_optional_text(data, "memory_type"),
-        priority=_number(data, "priority"),
-        time_velocity=_optional_text(data, "time_velocity"),
-        source_message_ids=_texts(data, "source_message_ids"),
-        created_at=_time(data.get("created_at")),
-        extra=_extra(data),
+        id=of.optional_identity(data, "id" if data.get("id") is not None else "memory_id"),
+        content=of.text(data, "content"),
+        dimensions=of.texts(data, "dimensions"),
+        memory_type=of.optional_text(data, "memory_type"),
+        priority=of.number(data, "priority"),
+        time_velocity=of.optional_text(data, "time_velocity"),
+        source_message_ids=of.identities(data, "source_message_ids"),
+        created_at=of.time(data, "created_at"),
+        extra=of.extra(data),
     )
 
 
-def _time(value: object) -> datetime | None:
-    if value is None:
-        return None
-    try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    except ValueError:
-        raise ValueError(f"created_at must be an ISO time, got {value!r:.60}") from None
-    if (why := calendar_problem(moment)) is not None:
-        raise ValueError(f"created_at is {why}; got {value!s:.60}")
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
 def _decision(data: Mapping[str, Any]) -> Decision:
-    _known(data, ("memory_index", "action", "target_ids", "merged_content", "result_id", "reason"))
+    of.known_keys(data, ("memory_index", "action", "target_ids", "merged_content", "result_id", "reason"))
     index = data["memory_index"]
     if isinstance(index, bool) or not isinstance(index, int):
         raise ValueError(f"memory_index must be a whole number, got {index!r}")
     return Decision(
         memory_index=index,
-        action=_text(data, "action"),
-        target_ids=_texts(data, "target_ids"),
-        merged_content=_optional_text(data, "merged_content"),
-        result_id=_optional_text(data, "result_id"),
-        reason=_optional_text(data, "reason"),
+        action=of.text(data, "action"),
+        target_ids=of.identities(data, "target_ids"),
+        merged_content=of.optional_text(data, "merged_content"),
+        result_id=of.optional_identity(data, "result_id"),
+        reason=of.optional_text(data, "reason"),
     )
 
 
 def _scene(data: Mapping[str, Any]) -> Scene:
-    _known(data, ("id", "title", "memory_ids", "change"))
+    of.known_keys(data, ("id", "title", "memory_ids", "change"))
     return Scene(
-        id=_word("id", _plain(data["id"])),
-        title=_text(data, "title"),
-        memory_ids=_texts(data, "memory_ids"),
-        change=_optional_text(data, "change"),
+        id=of.identity(data, "id"),
+        title=of.text(data, "title"),
+        memory_ids=of.identities(data, "memory_ids"),
+        change=of.optional_text(data, "change"),
     )
 
 
 def _section(data: Mapping[str, Any]) -> Section:
-    _known(data, ("id", "title", "memory_ids"))
-    if data.get("id") is None and data.get("title") is None:
+    of.known_keys(data, ("id", "title", "memory_ids"))
+    identity, title = of.optional_identity(data, "id"), of.optional_text(data, "title")
+    if identity is None and title is None:
         raise ValueError("a section needs an id or a title")
-    identity = data["id"] if data.get("id") is not None else data["title"]
-    title = data["title"] if data.get("title") is not None else identity
     return Section(
-        id=_word("id", _plain(identity)), title=_word("title", _plain(title)), memory_ids=_texts(data, "memory_ids")
+        id=identity if identity is not None else cast("str", title),
+        title=title if title is not None else cast("str", identity),
+        memory_ids=of.identities(data, "memory_ids"),
     )
 
 
 def _block(data: Mapping[str, Any]) -> Block:
-    _known(data, ("title", "memory_ids", "present", "text"))
-    present = data.get("present", True)
+    of.known_keys(data, ("title", "memory_ids", "present", "text"))
+    title, memory_ids = of.text(data, "title"), of.identities(data, "memory_ids", required=True)
+    present = data["present"]
     if not isinstance(present, bool):
         raise ValueError(f"present must be true or false, got {present!r}")
-    return Block(
-        title=_optional_text(data, "title") or "",
-        memory_ids=_texts(data, "memory_ids"),
-        present=present,
-        text=_optional_text(data, "text") or "",
-    )
+    return Block(title=title, memory_ids=memory_ids, present=present, text=of.text(data, "text"))
 
 
 def _hit(data: Mapping[str, Any]) -> Hit:
-    _known(data, ("id", "score", "content", "source_ids"))
-    score = _number(data, "score")
+    of.known_keys(data, ("id", "score", "content", "source_ids"))
+    return Hit(
+        id=of.identity(data, "id"),
+        score=finite_score(data),
+        content=of.text_or(data, "content", ""),
+        source_ids=of.identities(data, "source_ids"),
+    )
+
+
+def finite_score(data: Mapping[str, Any]) -> float | None:
+    """A hit's score; ``None`` for one that has none."""
+    score = of.number(data, "score")
     if score is not None and not isfinite(score):
         raise ValueError(f"score must be a finite number, got {score}")
-    return Hit(
-        id=_word("id", _plain(data["id"])),
-        score=0.0 if score is None else float(score),
-        content=_optional_text(data, "content") or "",
-        source_ids=_texts(data, "source_ids"),
-    )
+    return None if score is None else float(score)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pytest_memeval.output_fields import extra_to_json, number_to_json
 from pytest_memeval.output_shapes import OutputError as OutputError  # what reading raises is had here, too
 from pytest_memeval.output_shapes import (
     decisions_of,
@@ -100,13 +101,13 @@ def memory_to_json(memory: Memory) -> dict[str, Any]:
         "content": memory.content,
         "dimensions": list(memory.dimensions),
         "memory_type": memory.memory_type,
-        "priority": memory.priority,
+        "priority": number_to_json(memory.priority),
         "time_velocity": memory.time_velocity,
         "source_message_ids": list(memory.source_message_ids),
         "created_at": None if memory.created_at is None else memory.created_at.isoformat(),
     }
     if memory.extra:
-        data["extra"] = dict(memory.extra)
+        data["extra"] = extra_to_json(memory.extra)
     return data
 
 

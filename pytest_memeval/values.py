@@ -105,9 +105,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A ranked search result. A higher ``score`` is a better hit."""
+    """A ranked search result. The order of hits counts; ``score`` is what the search says of this one, if anything."""
 
     id: str
-    score: float
+    score: float | None = None
     content: str = ""
     source_ids: tuple[str, ...] = ()

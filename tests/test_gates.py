@@ -206,7 +206,7 @@ def test_errors_count_per_stage():
 def test_f02_a_gate_on_a_metric_that_is_not_finite_is_unmeasured(bad):
     result = only(recall_cases(1.0, bad, 1.0))
     assert result.status == "unmeasured"
-    assert "not a finite number in 1 case" in result.reason
+    assert "was NaN, infinite or too large to count in 1 case" in result.reason
     assert passed_p0([result]) is False
     dumps(result.to_json()).index('"unmeasured"')
 

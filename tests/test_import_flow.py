@@ -83,6 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "loops",
             "metrics",
             "options",
+            "output_shapes",
             "outputs",
             "plan",
             "own_code",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pytest_memeval.datasets.models import Session
+from pytest_memeval.output_shapes import OutputError, hits_of
 from pytest_memeval.values import Hit, Message
 
 
@@ -47,28 +48,35 @@ def turn_text(message: Message) -> str:
 
 
 def as_hits(found: object) -> list[Hit]:
-    """What a memory returned as hits: hits as they are, a text or texts as hits without a source.
+    """What a memory returned as hits: hits, mappings with their fields (``id`` may be left out), a text or texts as
+    hits without a source.
 
-    TypeError for anything else, ``None`` included: a memory that forgot to return is not one that found nothing.
+    TypeError for anything else, ``None`` included: a memory that forgot to return is not one that found nothing, and
+    one that misspelt ``source_ids`` not one that found something else.
     """
     if found is None:
         raise TypeError("retrieve returned None: a list of hits or a text is expected; an empty one says nothing found")
     if isinstance(found, str):
-        return [Hit("", 0.0, found)] if found.strip() else []
-    if isinstance(found, Sequence):
-        hits: list[Hit] = []
-        for place, one in enumerate(found):
-            if isinstance(one, Hit):
-                hits.append(one)
-            elif isinstance(one, str):
-                hits.append(Hit("", 0.0, one))
-            elif isinstance(one, dict) and isinstance(one.get("content"), str):
-                sources = tuple(str(source) for source in one.get("source_ids") or ())
-                hits.append(Hit(str(one.get("id") or ""), float(one.get("score") or 0.0), one["content"], sources))
-            else:
-                raise TypeError(f"retrieve returned {type(one).__name__} at place {place}: a hit or a text is expected")
-        return hits
-    raise TypeError(f"retrieve returned {type(found).__name__}: a list of hits or a text is expected")
+        return [Hit("", None, found)] if found.strip() else []
+    if not isinstance(found, Sequence) or isinstance(found, bytes):
+        raise TypeError(f"retrieve returned {type(found).__name__}: a list of hits or a text is expected")
+    hits: list[Hit] = []
+    for place, one in enumerate(found):
+        if isinstance(one, str):
+            hits.append(Hit("", None, one))
+            continue
+        if not isinstance(one, Hit | Mapping):
+            raise TypeError(f"retrieve returned {type(one).__name__} at place {place}: a hit or a text is expected")
+        if isinstance(one, Mapping):
+            if "content" not in one:
+                raise TypeError(f"retrieve returned a hit at place {place} whose 'content' is missing")
+            one = {"id": "", **{key: value for key, value in one.items() if key != "id" or value is not None}}
+        try:
+            hits += hits_of([one])
+        except OutputError as error:
+            what = str(error).removeprefix("hit 0: ")
+            raise TypeError(f"retrieve returned a hit at place {place} that is none: {what}") from None
+    return hits
 
 
 def sources_of(hits: Sequence[Hit]) -> list[str]:

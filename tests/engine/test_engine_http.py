@@ -191,6 +191,25 @@ def test_a_run_over_http_is_the_run_in_the_same_process(server: Served) -> None:
     assert len({body["store"] for _, body in server.seen}) == 12
 
 
+@pytest.mark.parametrize("priority", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_lacks_go_there_and_back_as_texts(priority: str) -> None:
+    class Odd(EveryMethod):
+        def __call__(self, method: str, body: dict[str, Any]) -> Any:
+            found = super().__call__(method, body)
+            return [{**one, "priority": priority} for one in found] if method == "extract" else found
+
+    served = Served(Odd(), {**ALL, "stages": ["l1", "l15"], "methods": ["load", "normalize"]})
+    try:
+        actions = {"expected_l15": {"actions": [{"new_memory_index": 0, "action": "store"}]}}
+        report = run(write([{**good_cases(1)[0], **actions}]), engine=served.url)
+    finally:
+        served.close()
+    assert served.faults == []
+    sent = {method: body["memories"] for method, body in served.seen if method in ("normalize", "resolve")}
+    assert [one["priority"] for found in sent.values() for one in found] == [priority, priority]
+    assert report["l1"]["unmeasured"] == {"priority_mae": 1}
+
+
 def test_questions(server: Served) -> None:
     Path("locomo.json").write_text(json.dumps([locomo_record("conv-1")]), "utf-8")
     report = run("locomo.json", engine=server.url, memory="engine")

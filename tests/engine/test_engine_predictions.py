@@ -23,7 +23,7 @@ ROW: dict[str, Any] = {
     "l15": [{"memory_index": 0, "action": "store"}],
     "l2": [{"id": "s1", "title": "Tea", "memory_ids": ["m1"], "change": "created"}],
     "template": {"daily": [{"title": "📅 日常生活", "memory_ids": ["m1"]}]},
-    "inject": {"pipeline": [{"title": "t", "memory_ids": [], "present": False}], "labelled": []},
+    "inject": {"pipeline": [{"title": "t", "memory_ids": [], "present": False, "text": ""}], "labelled": []},
     "facts": [{"kind": "dropped_label", "stage": "l1", "label": "x", "memory_index": 0}],
 }
 
@@ -187,11 +187,22 @@ def test_rows_meet_the_published_schema(tmp_path: Path) -> None:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     validator = jsonschema.Draft202012Validator(schema)
     validator.check_schema(schema)
-    bare = {"case_id": "a", "inject": [{"title": "t"}], "l1": None}
-    for row in (ROW, bare, {"case_id": "a", "set": None, "model": "m", "extra": 1}):
+    block = {"title": "t", "memory_ids": [], "present": True, "text": ""}
+    bare = {"case_id": "a", "inject": [block], "l1": None}
+    odd = {"case_id": "a", "l1": [{"content": "x", "priority": word} for word in ("NaN", "Infinity", "-Infinity")]}
+    for row in (ROW, bare, odd, {"case_id": "a", "set": None, "model": "m", "extra": 1}):
         validator.validate(row)
         assert load_predictions(write(tmp_path, row))
-    for wrong in ({}, {"case_id": "a", "l9": []}, {"case_id": "a", "l1": [{}]}, {"case_id": "a", "template": []}):
+    wrongs: list[dict[str, Any]] = [
+        *({}, {"case_id": "a", "l9": []}, {"case_id": "a", "l1": [{}]}, {"case_id": "a", "template": []}),
+        *({"case_id": "a", "inject": [{k: v for k, v in block.items() if k != key}]} for key in block),
+        *({"case_id": "a", "inject": [{**block, key: None}]} for key in block),
+        {"case_id": "a", "l1": [{"content": "x", "dimensions": None}]},
+        {"case_id": "a", "l1": [{"content": "x", "priority": "nan"}]},
+        {"case_id": "a", "l2": [{"id": "s", "title": "t", "memory_ids": None}]},
+        {"case_id": "a", "template": {"daily": [{"id": "s", "memory_ids": None}]}},
+    ]
+    for wrong in wrongs:
         assert list(validator.iter_errors(wrong))
         with pytest.raises(DocumentError):
             load_predictions(write(tmp_path, wrong))

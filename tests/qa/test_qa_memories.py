@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -79,14 +80,31 @@ def test_a_line_of_context_says_when_and_who() -> None:
 def test_what_a_memory_may_return() -> None:
     assert as_hits([]) == []
     assert as_hits("  ") == []
-    assert as_hits("a fact") == [Hit("", 0.0, "a fact")]
+    assert as_hits("a fact") == [Hit("", None, "a fact")]
     assert as_hits(["a", {"id": 7, "content": "b", "source_ids": ["D1:1"]}]) == [
-        Hit("", 0.0, "a"),
-        Hit("7", 0.0, "b", ("D1:1",)),
+        Hit("", None, "a"),
+        Hit("7", None, "b", ("D1:1",)),
     ]
     for wrong in (None, 3, [3], [None], {"content": "x"}):
         with pytest.raises(TypeError, match="retrieve returned"):
             as_hits(wrong)
+
+
+@pytest.mark.parametrize(
+    ("hit", "what"),
+    [
+        ({"content": "x", "source_id": ["D1:1"]}, "unknown key 'source_id'; did you mean 'source_ids'"),
+        ({"content": "x", "source_ids": None}, "source_ids must be a list, got None"),
+        ({"content": "x", "source_ids": "D1:1"}, "source_ids must be a list, got str 'D1:1'"),
+        ({"content": 5}, "content must be text, got int 5"),
+        ({"id": "D1:1", "score": 1.0}, "'content' is missing"),
+        ({"content": "x", "score": "high"}, "score must be a number, got str 'high'"),
+        (Hit("a", float("nan"), "x"), "score must be a finite number, got nan"),
+    ],
+)
+def test_a_hit_with_a_wrong_key_or_value_is_none(hit: Any, what: str) -> None:
+    with pytest.raises(TypeError, match=f"retrieve returned a hit at place 1 .*{what}"):
+        as_hits(["fine", hit])
 
 
 def test_sources_are_messages_each_once() -> None:

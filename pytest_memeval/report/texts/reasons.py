@@ -67,8 +67,8 @@ REASON_TEXTS: Mapping[str, tuple[str, str]] = {
         "{labelled} 个用例中有 {errored} 个出错（允许比例：{rate:g}）。",
     ),
     "not_finite": (
-        "{metric} was not a finite number in {cases} case(s).",
-        "有 {cases} 个用例的 {metric} 不是有限数值。",
+        "{metric} was NaN, infinite or too large to count in {cases} case(s).",
+        "有 {cases} 个用例的 {metric} 为 NaN、无穷大，或大到无法计算。",
     ),
     "judge_not_trustworthy": (
         "The judge is not trustworthy: on control answers its sensitivity may be as low as {sensitivity}, its"

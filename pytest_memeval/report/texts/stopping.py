@@ -88,8 +88,8 @@ STOP_TEXTS: Mapping[str, tuple[str, str]] = {
         "已无法检验：{case} 给出 {error}。该用例集将全部运行。",
     ),
     "not_finite": (
-        "Not testable any more: a figure of {case} is no finite number. The set is run to the end.",
-        "已无法检验：{case} 的一个数值不是有限数。该用例集将全部运行。",
+        "Not testable any more: a figure of {case} is NaN, infinite or too large to count. The set is run to the end.",
+        "已无法检验：{case} 的一个数值为 NaN、无穷大，或大到无法计算。该用例集将全部运行。",
     ),
     "errored": (
         "{errored} case(s) could not be measured, which leaves no verdict before the end.",
