@@ -322,6 +322,8 @@ class CaseRun:
                 output = self._executor.checked(stage, given.output)
                 if stage == "l1":
                     output = normalize_memories(output, self.registry, Notes(stage, self.outputs.facts))
+                elif stage == "template":
+                    self._executor.note_unknown_sections(output, Notes(stage, self.outputs.facts))
                 given = replace(given, output=output, metrics=self._stages.measure(stage, output, given.metrics))
             except own_errors() as error:  # an output that cannot be measured is an error of its stage
                 given = replace(given, error=case_error(stage, error))

@@ -15,7 +15,7 @@ from typing import Literal, cast
 from pytest_memeval.assets.nodes import Fields, content_hash, parse_asset, raise_problems
 from pytest_memeval.assets.registry import Registry, load_registry
 from pytest_memeval.documents.bounds import MAX_DAYS
-from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean, shown
+from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean, nearest, shown
 
 SHIPPED_TEMPLATES = Path(__file__).parent.parent / "data" / "templates"
 #: Order of the modes that have these names; others follow by name.
@@ -103,6 +103,12 @@ class Templates:
         """The section of ``mode`` with this id, else with this title (NFC, white space ignored)."""
         names = self._sections.get(mode, {})
         return names.get(id_or_title) or names.get(fold_title(id_or_title))
+
+    def nearest_section(self, mode: str, id_or_title: str) -> str | None:
+        """The id of the section of ``mode`` whose id or title is most like this; ``None`` where none is like it."""
+        names = self._sections.get(mode, {})
+        found = nearest(id_or_title, names)
+        return None if found is None else names[found].id
 
 
 def load_templates(path: Path | None = None, registry: Registry | None = None) -> Templates:

@@ -67,6 +67,7 @@ RECORD_KINDS: tuple[str, ...] = (
     "invalid_item",  # stage, reason, item: an element of a model's answer that was dropped
     "bad_decision",  # reason, item: an invented id, an unknown action, a second decision for one memory
     "model_call",  # a row of refine_runs
+    "unknown_section",  # by the harness: mode, section, nearest, memories: a section that the mode does not have
     "inject_setup",  # by the harness: mode, token_budget
     "search_setup",  # by the harness: documents, what describe_search() of the engine tells, the parameters
     "note",  # text: anything a reader of the case should know

@@ -14,14 +14,14 @@ from pytest_memeval.measuring.repeated_ids import refuse_repeated_ids, refuse_re
 from pytest_memeval.outputs import Outputs
 from pytest_memeval.results import StageResult
 from pytest_memeval.stages import StagePlan, needed_stages
-from pytest_memeval.values import Hit, Memory
+from pytest_memeval.values import Hit, Memory, Section
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.templates import Templates
     from pytest_memeval.cases.models import EvalCase
     from pytest_memeval.measuring.calls import EngineCalls
     from pytest_memeval.measuring.stores import CaseStores
-    from pytest_memeval.measuring.trace import Trace
+    from pytest_memeval.measuring.trace import Notes, Trace
     from pytest_memeval.search.params import SearchParams
 
 
@@ -77,9 +77,11 @@ class StageExecutor:
             raise StageError(self._templates.unfit, kind="no_templates")
         if stage == "template":
             ctx = await self._stored_context(stage, trace)
-            return self.checked(
+            found = self.checked(
                 "template", {mode: await self.calls.call("query_template", mode, ctx) for mode in self._modes()}
             )
+            self.note_unknown_sections(found, trace.notes)
+            return found
         if stage == "inject":
             return await self._inject(trace)
         if stage == "search":
@@ -205,6 +207,14 @@ class StageExecutor:
             spec = self._templates.find_section(mode, section.id) or self._templates.find_section(mode, section.title)
             known.append(section if spec is None else replace(section, id=spec.id))
         return known
+
+    def note_unknown_sections(self, template: Mapping[str, Sequence[Section]], notes: Notes) -> None:
+        """Note the sections that their mode does not have: no label can point there."""
+        for mode, sections in template.items():
+            for section in sections:
+                if self._templates.find_section(mode, section.id) is None:
+                    nearest, held = self._templates.nearest_section(mode, section.id), len(section.memory_ids)
+                    notes("unknown_section", mode=mode, section=section.id, nearest=nearest, memories=held)
 
 
 def _plain(value: object) -> object:

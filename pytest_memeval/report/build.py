@@ -10,17 +10,19 @@ from pytest_memeval.case_counts import one_per_case
 from pytest_memeval.gates import GateResult, evaluate_gates, p0_status, passed_p0
 from pytest_memeval.metrics.thresholds import TOLERANCE
 from pytest_memeval.qa_figures import question_report
-from pytest_memeval.report.entries import add_usage, apply_text_policy, case_entry, usage_of
+from pytest_memeval.report.entries import add_usage, case_entry, usage_of
 from pytest_memeval.report.funnel import run_funnel
 from pytest_memeval.report.messages import run_note, text
 from pytest_memeval.report.search_notes import search_setup, search_warnings, sentences
+from pytest_memeval.report.section_notes import section_warnings
 from pytest_memeval.report.stopping import stop_counts
+from pytest_memeval.report.text_policy import apply_text_policy
 from pytest_memeval.report.timings import timings_of
 from pytest_memeval.report.trials import trials_of
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
 
 #: "major.minor": new keys raise minor, a changed meaning raises major.
-SCHEMA_VERSION = "1.11"
+SCHEMA_VERSION = "1.12"
 #: Keys of a report under which equal runs may differ (in ``summary`` only ``duration_seconds``).
 VARYING_KEYS: tuple[str, ...] = ("run_id", "timestamp", "environment", "config", "timings")
 #: The same within an entry of ``per_case``.
@@ -53,9 +55,9 @@ def build_report(
         path: sections if len(own) == len(ordered) and ordered else aggregate_sections(own, resample=resample)
         for path, own in by_set.items()
     }
-    _add_search(sections, ordered)
+    _add_warnings(sections, ordered, report_text)
     for path, figures in scoped.items():
-        _add_search(figures, by_set[path])
+        _add_warnings(figures, by_set[path], report_text)
     gates = evaluate_gates(run, sets, ordered, aggregates=scoped, resample=resample)
     case_sets = _case_sets(run, sets, by_set, scoped, gates)
     worst = p0_status(gates)
@@ -125,12 +127,15 @@ def is_embedded(model: Mapping[str, Any]) -> bool:
     return any(str(model.get(key, "")).partition("/")[0] == "embedded" for key in ("kind", "provider", "name", "llm"))
 
 
-def _add_search(sections: Mapping[str, Any], records: Sequence[CaseResult]) -> None:
-    """What searched, and what its figures cannot tell."""
+def _add_warnings(sections: Mapping[str, Any], records: Sequence[CaseResult], report_text: str) -> None:
+    """What searched, and what the figures of search and of sections cannot tell."""
     section = sections.get("search")
     if section is not None:
         section["setup"] = search_setup(records)
         section["warnings"] = search_warnings(records, section)
+    placed = sections.get("l2")
+    if placed is not None and (warnings := section_warnings(records, report_text)):
+        placed["warnings"] = warnings
 
 
 def report_notes(

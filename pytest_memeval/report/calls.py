@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pytest_memeval.case_counts import one_per_case
-from pytest_memeval.report.entries import scrub_call
 from pytest_memeval.report.json_report import dumps, plain
 from pytest_memeval.report.reader import ReportError
+from pytest_memeval.report.text_policy import scrub_call
 from pytest_memeval.results import CallRecord, CaseResult
 
 CALLS_NAME = "calls.jsonl.gz"

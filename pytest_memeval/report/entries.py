@@ -1,20 +1,14 @@
-"""One case in ``report.json``, and what becomes of its texts in reports of private conversations."""
+"""One case in ``report.json``."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from pytest_memeval.metrics.catalog import SECTIONS
 from pytest_memeval.report.funnel import case_funnel
 from pytest_memeval.report.trials import spread_of
 from pytest_memeval.results import CallRecord, CaseResult
-
-TextPolicy = Literal["full", "hash", "none"]
-TEXT_POLICIES: tuple[TextPolicy, ...] = ("full", "hash", "none")
 
 #: Sections that every entry has, ``None`` where the case has no figures there.
 FIXED_SECTIONS: tuple[str, ...] = ("l1", "l15", "l2", "inject", "search")
@@ -167,146 +161,3 @@ def add_usage(total: dict[str, Any], usage: Mapping[str, Any]) -> None:
     for name in ("input_tokens", "output_tokens", "cost_usd"):
         known = [number for number in (total.get(name), usage[name]) if number is not None]
         total[name] = sum(known) if known else None
-
-
-# What a text policy leaves as it is: labels, ids and words of the formats. Every other string may quote a person.
-_STRUCTURAL = frozenset(
-    {
-        "action", "candidate_ids", "case_id", "change", "created_at", "decided", "dimension", "dimensions", "expected",
-        "expected_targets", "extra", "finish_reason", "id", "ids", "injected", "kind", "memory_id", "memory_ids",
-        "memory_type", "missed", "mode", "modes", "model", "placed", "provider", "result_id", "scene_id", "scene_ids",
-        "relevant", "repeated", "section", "section_id", "source_ids", "source_message_ids", "stage", "status",
-        "target_ids", "targets", "time", "time_velocity", "variant", "version",
-    }
-)  # fmt: skip
-#: What an engine or a model filled as it liked: even its keys and labels are texts.
-_OPAQUE = frozenset({"extra", "item", "params"})
-_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}(?:@\d{1,6})?|-?\d{1,9}")
-#: Parts of an entry whose keys may be texts themselves: a search output is keyed by its queries.
-_KEYED_BY_TEXT = frozenset({"search", "queries", "hits", "rankings"})
-_RECORD_FIELDS = frozenset({"query", "results", "hits", "relevant", "score", "content", "params", *_STRUCTURAL})
-
-
-def text_digest(text: str) -> str:
-    """``sha256:`` and the first 12 hexadecimal digits of the text's digest: equal texts stay recognisable as equal."""
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
-def apply_text_policy(entry: Mapping[str, Any], policy: str) -> dict[str, Any]:
-    """An entry (of ``per_case``, or of the journal) with its texts as ``policy`` wants them.
-
-    ``full`` leaves all, ``hash`` puts a digest for every text, ``none`` leaves every text out (``None``; an error keeps
-    stage and kind with an empty message). Figures, labels, ids, structure stay. An unknown policy raises ValueError.
-    """
-    if policy not in TEXT_POLICIES:
-        raise ValueError(f"unknown text policy {policy!r}; known: {', '.join(TEXT_POLICIES)}")
-    if policy == "full":
-        return dict(entry)
-    replace: Callable[[str], str | None] = text_digest if policy == "hash" else lambda _: None
-    result = dict(entry)
-    if "outputs" in result:
-        result["outputs"] = _scrub_outputs(result["outputs"], replace)
-    for key in (*HOISTED, "facts"):
-        if key in result:
-            result[key] = _scrub(result[key], replace, key in _KEYED_BY_TEXT)
-    if result.get("input"):
-        result["input"] = _scrub_input(result["input"], replace)
-    sections = result.get("sections")
-    if isinstance(sections, Mapping):
-        result["sections"] = {name: _scrub_section(section, replace) for name, section in sections.items()}
-    for name in SECTIONS:
-        if isinstance(result.get(name), Mapping):
-            result[name] = _scrub_section(result[name], replace)
-    if result.get("trials"):
-        # Each is built as the entry itself, in what may hold texts.
-        result["trials"] = [apply_text_policy(trial, policy) for trial in result["trials"]]
-    if "errors" in result:
-        result["errors"] = [{**error, "message": replace(error["message"]) or ""} for error in result["errors"]]
-        if "error" in result:
-            result["error"] = result["errors"][0] if result["errors"] else None
-    if "calls" in result:
-        result["calls"] = [scrub_call(call, policy) for call in result["calls"]]
-    return result
-
-
-def scrub_call(call: Mapping[str, Any], policy: str) -> dict[str, Any]:
-    """A model call with prompt, answer and error text as ``policy`` wants them."""
-    if policy == "full":
-        return dict(call)
-    replace: Callable[[str], str | None] = text_digest if policy == "hash" else lambda _: None
-    result = dict(call)
-    if "request" in result:
-        result["request"] = [
-            {key: value if key == "role" else replace(str(value)) for key, value in message.items()}
-            for message in (result["request"] if policy == "hash" else ())
-        ]
-    for key in ("answer", "error"):
-        if result.get(key) is not None:
-            # That a call failed is a figure, not a text.
-            result[key] = replace(result[key]) if key == "answer" or policy == "hash" else ""
-    return result
-
-
-def _scrub_input(given: Mapping[str, Any], replace: Callable[[str], str | None]) -> dict[str, Any]:
-    """What was said without its words: who of the formats' roles spoke, and when, is structure; names are not."""
-    scrubbed: dict[str, Any] = _scrub(given, replace, False)
-    for part in ("conversation", "subsequent_conversation"):
-        for message, original in zip(scrubbed.get(part) or (), given.get(part) or (), strict=True):
-            message["role"] = original.get("role")
-    return scrubbed
-
-
-#: What a question's output has of ids, as ``source_message_ids`` has of a memory.
-_QUESTION_IDS = ("question_id", "evidence", "evidence_turns", "corrected_evidence", "sources")
-
-
-def _scrub_outputs(given: Any, replace: Callable[[str], str | None]) -> Any:
-    scrubbed = _scrub(given, replace, False)
-    question = given.get("qa") if isinstance(given, Mapping) else None
-    if isinstance(question, Mapping):
-        # Nobody but the package writes these: under the same names elsewhere an engine may have put words.
-        scrubbed["qa"].update({key: question[key] for key in _QUESTION_IDS if key in question})
-    return scrubbed
-
-
-def _scrub_section(section: Any, replace: Callable[[str], str | None]) -> Any:
-    if not isinstance(section, Mapping) or "details" not in section:
-        return section
-    return {**section, "details": _scrub(section["details"], replace, False)}
-
-
-def _scrub(value: Any, replace: Callable[[str], str | None], keyed_by_text: bool, structural: bool = False) -> Any:
-    if isinstance(value, str):
-        return value if structural else replace(value)
-    if isinstance(value, Mapping):
-        result: dict[str, Any] = {}
-        for key, item in value.items():
-            name = str(key)
-            known = _FIELD.fullmatch(name) is not None and (not keyed_by_text or name in _RECORD_FIELDS)
-            if name in _OPAQUE and isinstance(item, Mapping):
-                result[name] = _scrub_all(item, replace)
-            else:
-                inner = known and name in _STRUCTURAL and not isinstance(item, Mapping)
-                result[_shown_key(name, known, replace, result)] = _scrub(item, replace, name in _KEYED_BY_TEXT, inner)
-        return result
-    if isinstance(value, (list, tuple)):
-        return [_scrub(item, replace, False, structural) for item in value]
-    return value
-
-
-def _scrub_all(value: Any, replace: Callable[[str], str | None]) -> Any:
-    if isinstance(value, str):
-        return replace(value)
-    if isinstance(value, Mapping):
-        result: dict[str, Any] = {}
-        for key, item in value.items():
-            result[_shown_key(str(key), False, replace, result)] = _scrub_all(item, replace)
-        return result
-    if isinstance(value, (list, tuple)):
-        return [_scrub_all(item, replace) for item in value]
-    return value
-
-
-def _shown_key(name: str, known: bool, replace: Callable[[str], str | None], others: Mapping[str, Any]) -> str:
-    """A key as it is, or a stand-in: without its text a key still has to differ from its neighbours."""
-    return name if known else (replace(name) or f"#{len(others)}")

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
-from pytest_memeval.report.entries import apply_text_policy
 from pytest_memeval.report.json_report import dumps
+from pytest_memeval.report.text_policy import apply_text_policy
 from pytest_memeval.results import CaseResult
 from pytest_memeval.writing import naming
 

@@ -63,7 +63,8 @@ def sentences(case_sets: Mapping[str, Any], say: Any) -> list[str]:
     names its own."""
     found = []
     for path, scope in case_sets.items():
-        for warning in (scope.get("search") or {}).get("warnings") or ():
+        warnings = (one for name in ("l2", "search") for one in (scope.get(name) or {}).get("warnings") or ())
+        for warning in warnings:
             values = dict(warning["values"])
             if warning["id"] == "search_numpy":
                 values["why"] = say(f"vectors.{values['why']}")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 from report_samples import case, errored_case, full_case
 
 from pytest_memeval.metrics.sections import SectionRecord
-from pytest_memeval.report.entries import add_usage, apply_text_policy, case_entry, scrub_call, text_digest, usage_of
+from pytest_memeval.report.entries import add_usage, case_entry, usage_of
+from pytest_memeval.report.text_policy import apply_text_policy, scrub_call, text_digest
 from pytest_memeval.results import CallRecord, CaseError
 
 WORD = "geheim"
@@ -131,3 +133,114 @@ def test_an_entry_does_not_repeat_what_it_moved_to_the_top():
     assert "pairs" not in entry["l1"]["details"]
     assert entry["matched_memories"] == full_case(1).sections["l1"].details["pairs"]
     assert case_entry(errored_case(1))["usage"]["calls"] == 0
+
+
+SENTENCE = "SECRET: she takes lithium"
+
+
+def free_ids_case():
+    """An engine without ids of its own: contents stand where ids belong, and sentences where labels do."""
+    return replace(
+        private_case(),
+        input={
+            "conversation": [{"id": "第一条", "role": "user", "content": SENTENCE}],
+            "existing_memories": [{"memory_id": "old memory", "content": SENTENCE, "dimensions": ["健康"]}],
+        },
+        outputs={
+            "l1": [
+                {
+                    "id": SENTENCE,
+                    "content": SENTENCE,
+                    "dimensions": ["健康"],
+                    "memory_type": SENTENCE,
+                    "time_velocity": "static",
+                    "source_message_ids": ["第一条", "SECRET"],
+                }
+            ],
+            "l15": [{"memory_index": 0, "action": SENTENCE, "target_ids": ["old memory"], "result_id": SENTENCE}],
+            "l2": [{"id": f"{SENTENCE} scene", "title": SENTENCE, "memory_ids": [SENTENCE], "change": "created"}],
+            "template": {
+                "daily": [
+                    {"id": "基本信息", "title": "基本信息", "memory_ids": [SENTENCE, "SECRET.2", "mem-002", "a#1"]},
+                    {"id": "SECRETS", "title": "SECRETS", "memory_ids": ["SECRET.2"]},
+                ]
+            },
+            "inject": {"pipeline": [{"title": "t", "text": "t", "present": True, "memory_ids": [SENTENCE]}]},
+            "search": {SENTENCE: [{"id": SENTENCE, "score": 1.0, "source_ids": ["SECRET.2", "b#0"]}]},
+        },
+        sections={
+            "l15": SectionRecord(
+                details={"actions": [{"expected": "update", "decided": SENTENCE, "expected_targets": ["old memory"],
+                                      "targets": [SENTENCE]}]}
+            ),
+            "l2": SectionRecord(
+                details={"sections": {"units": [{"mode": "daily", "expected": "基本信息",
+                                                 "placed": ["基本信息", "SECRETS"]}],
+                                      "misentries": [{"memory_id": SENTENCE, "section": "SECRETS"}]}}
+            ),
+            "search": SectionRecord(
+                details={"queries": [{"query": "x", "relevant": ["b#0"], "ids": [SENTENCE, "b#0"]}]}
+            ),
+        },
+        facts=(
+            {"kind": "unknown_section", "stage": "template", "mode": "daily", "section": "SECRETS", "nearest": None},
+            {"kind": "note", "stage": "l1", "id": SENTENCE, "mode": SENTENCE, "section": SENTENCE, "status": "ok.1"},
+        ),
+        trials=(
+            {"trial": 1, "outcome": "errored", "errors": [], "outputs": {"l1": [{"id": SENTENCE, "content": "x"}]},
+             "facts": [], "sections": {}, "ratios": {}},
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["hash", "none"])
+@pytest.mark.parametrize("form", ["entry", "journal"])
+def test_a_text_in_the_place_of_an_id_is_replaced_alike_everywhere(policy, form):
+    whole = case_entry(free_ids_case()) if form == "entry" else free_ids_case().to_json()
+    scrubbed = apply_text_policy(whole, policy)
+    assert "SECRET" not in json.dumps(scrubbed, ensure_ascii=False)
+    outputs = scrubbed["outputs"]
+    [memory] = outputs["l1"]
+    own = memory["id"]
+    assert own == (text_digest(SENTENCE) if policy == "hash" else "id-1")
+    # What refers to it still does.
+    first, second = outputs["template"]["daily"]
+    assert outputs["l15"][0]["result_id"] == own
+    assert outputs["l2"][0]["memory_ids"] == outputs["inject"]["pipeline"][0]["memory_ids"] == [own]
+    assert first["memory_ids"][0] == own
+    assert first["memory_ids"][1:2] == second["memory_ids"] != [own]
+    [hits] = outputs["search"].values()
+    assert (hits[0]["id"], hits[0]["source_ids"]) == (own, [*second["memory_ids"], "b#0"])
+    assert scrubbed["trials"][0]["outputs"]["l1"][0]["id"] == own
+    assert scrubbed["facts"][1]["id"] == own
+    sections = scrubbed if form == "entry" else scrubbed["sections"]
+    [unit] = sections["l2"]["details"]["sections"]["units"]
+    assert unit["placed"] == [first["id"], second["id"]]
+    assert sections["search"]["details"]["queries"][0]["ids"] == [own, "b#0"]
+    # The case's own, the package's, and what no text can be stay.
+    assert memory["source_message_ids"][0] == "第一条"
+    assert (memory["dimensions"], memory["time_velocity"]) == (["健康"], "static")
+    assert outputs["l15"][0]["target_ids"] == ["old memory"]
+    assert first["memory_ids"][2:] == ["mem-002", "a#1"]
+    assert first["id"] == "基本信息"
+    assert outputs["l2"][0]["change"] == "created"
+    assert scrubbed["facts"][1]["status"] == "ok.1"
+
+
+@pytest.mark.parametrize(
+    "kept", ["m1", "mem-001", "scene-002", "12", "D1:3", "pred-0", "eval-001#4", "a-sgme-0", "0f9b12ac77",
+             "6e6f0a2e-16f3-4d4a-9df1-0f4a8c0d1b11", "distractor-7"]
+)  # fmt: skip
+def test_ids_that_cannot_be_texts_stay(kept):
+    entry = {"case_id": "a", "outputs": {"l1": [{"id": kept}]}}
+    assert apply_text_policy(entry, "none")["outputs"]["l1"] == [{"id": kept}]
+
+
+@pytest.mark.parametrize(
+    "text", ["vegan", "Alice", "alice@example.org", "13800138000", "born 1985", "1985-03-02", "facade", "我对猫过敏",
+             "a-she takes lithium-1", "a b#1", "x" * 120 + "#1"]
+)  # fmt: skip
+def test_ids_that_may_be_texts_do_not(text):
+    entry = {"case_id": "a", "outputs": {"l1": [{"id": text}], "l2": [{"memory_ids": [text]}]}}
+    scrubbed = apply_text_policy(entry, "none")["outputs"]
+    assert (scrubbed["l1"][0]["id"], scrubbed["l2"][0]["memory_ids"]) == ("id-1", ["id-1"])

@@ -53,6 +53,20 @@ NOTE_TEXTS: Mapping[str, tuple[str, str]] = {
     ),
     "gates_off": ("Gates are switched off for this run.", "本次运行已关闭门禁。"),
     "no_p0": ("No P0 gate applies to this run.", "本次运行没有适用的 P0 门禁。"),
+    "section_unknown_near": (
+        "The engine put memories into section {section}, which mode {mode} does not have, in {cases} case(s); no label"
+        " can point there. Did you mean {nearest}?",
+        "引擎在 {cases} 个用例中把记忆放入 {section}，而模式 {mode} 没有这一分区，标注无法指向它。是否应为 {nearest}？",
+    ),
+    "section_unknown": (
+        "The engine put memories into section {section}, which mode {mode} does not have, in {cases} case(s); no label"
+        " can point there.",
+        "引擎在 {cases} 个用例中把记忆放入 {section}，而模式 {mode} 没有这一分区，标注无法指向它。",
+    ),
+    "section_unknown_more": (
+        "The engine filled {count} further section(s) that their modes do not have.",
+        "引擎还填充了 {count} 个其模式中没有的分区。",
+    ),
     "search_numpy": (
         "Search by vectors ran as an exact numpy scan, not on sqlite-vec: {why}. The ranking is the same.",
         "向量检索使用 numpy 精确扫描，而非 sqlite-vec：{why}。排序结果相同。",
