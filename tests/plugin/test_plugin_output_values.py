@@ -209,7 +209,7 @@ def test_a_section_that_the_mode_lacks_is_told_with_the_nearest(project: Project
     result = project.run(*mode, "--memeval-save-predictions=saved.jsonl")
     note = (
         "The engine put memories into section daily_lif, which mode daily does not have, in 1 case(s); no label"
-        " can point there. Did you mean daily_life?"
+        " can point there. The nearest that it has is daily_life."
     )
     report = project.report()
     for shown in (
@@ -228,7 +228,7 @@ def test_a_section_that_the_mode_lacks_is_told_with_the_nearest(project: Project
         project.run(*mode, f"--memeval-report-text={policy}")
         [note] = section_notes(project)
         assert "daily_lif," not in note
-        assert "Did you mean daily_life?" in note
+        assert "The nearest that it has is daily_life." in note
 
 
 def test_sections_that_the_mode_has_and_empty_ones_are_not_told(project: Project) -> None:

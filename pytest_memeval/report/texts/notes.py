@@ -55,8 +55,9 @@ NOTE_TEXTS: Mapping[str, tuple[str, str]] = {
     "no_p0": ("No P0 gate applies to this run.", "本次运行没有适用的 P0 门禁。"),
     "section_unknown_near": (
         "The engine put memories into section {section}, which mode {mode} does not have, in {cases} case(s); no label"
-        " can point there. Did you mean {nearest}?",
-        "引擎在 {cases} 个用例中把记忆放入 {section}，而模式 {mode} 没有这一分区，标注无法指向它。是否应为 {nearest}？",
+        " can point there. The nearest that it has is {nearest}.",
+        "引擎在 {cases} 个用例中把记忆放入 {section}，而模式 {mode} 没有这一分区，标注无法指向它。"
+        "最接近的分区是 {nearest}。",
     ),
     "section_unknown": (
         "The engine put memories into section {section}, which mode {mode} does not have, in {cases} case(s); no label"
