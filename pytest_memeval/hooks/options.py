@@ -66,7 +66,7 @@ def _warn_of_moved_root(config: pytest.Config) -> None:
         return
     start = config.invocation_params.dir
     named = [start / str(argument).partition("::")[0] for argument in config.args]
-    inside = Path(os.path.commonpath([path.absolute() for path in named] or [start]))
+    inside = Path(os.path.commonpath([path.absolute() for path in (start, *named)]))
     for option, value in pairwise(told):
         path = (start / value).absolute()
         if not option.startswith("--memeval-") or "=" in option or value.startswith("-") or not path.exists():

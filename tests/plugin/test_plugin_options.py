@@ -212,3 +212,13 @@ def test_a_path_that_moves_the_root_is_told_of(project: Project, option: str, st
         status, text = run(f"{option}={value}")
         assert status == 0
         assert "after a blank" not in text
+
+
+@pytest.mark.parametrize("named", [[], ["cases"], ["cases/v001.yaml"]])
+def test_a_path_beside_the_cases_moves_nothing(project: Project, named: list[str]) -> None:
+    for ini in ("pytest.ini", "tox.ini", "pyproject.toml"):
+        (project.path / ini).unlink(missing_ok=True)
+    project.cases(good_cases(2))
+    for _ in range(2):  # the second time the folder is there
+        result = project.run(*named, "--memeval-output", "out", "-W", "error::pytest.PytestConfigWarning")
+        result.assert_outcomes(passed=2)
