@@ -54,12 +54,25 @@ SAMPLES = {
 }
 
 
-@MODES
-@pytest.mark.parametrize("content", [DISTILL, QUESTIONS, SAMPLES], ids=["distill", "qa", "rag"])
+KINDS = pytest.mark.parametrize("content", [DISTILL, QUESTIONS, SAMPLES], ids=["distill", "qa", "rag"])
+
+
+@KINDS
 @pytest.mark.parametrize("indent", [None, 2], ids=["one-line", "indented"])
 @pytest.mark.parametrize("turned", [False, True], ids=["kind-first", "kind-last"])
 def test_a_file_written_as_json_is_taken_by_its_keys(
-    project: Project, mode: tuple[str, ...], content: dict[str, object], indent: int | None, turned: bool
+    project: Project, content: dict[str, object], indent: int | None, turned: bool
+) -> None:
+    _taken_by_its_keys(project, (), content, indent=indent, turned=turned)
+
+
+@KINDS
+def test_two_processes_take_it_alike(project: Project, content: dict[str, object]) -> None:
+    _taken_by_its_keys(project, ("-n", "2"), content, indent=2, turned=True)
+
+
+def _taken_by_its_keys(
+    project: Project, mode: tuple[str, ...], content: dict[str, object], *, indent: int | None, turned: bool
 ) -> None:
     import json
 

@@ -566,7 +566,10 @@ def interrupt(kind):
     if kind == "text":
         exec(TEXT)
     elif kind == "lines":
-        exec(compile(TEXT, "<string>", "exec").replace(co_linetable=b""))
+        code = compile(TEXT, "<string>", "exec")
+        parts, rest = divmod(len(code.co_code) // 2, 8)  # entries for instructions without a line, eight each at most
+        table = b"\\xff" * parts + (bytes([0xF8 | rest - 1]) if rest else b"")
+        exec(code.replace(co_linetable=table))
     else:
         try:
             raise KeyboardInterrupt

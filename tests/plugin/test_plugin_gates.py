@@ -205,7 +205,7 @@ def test_f25_a_gate_is_compared_in_full_precision(project: Project, bound: str, 
 
 
 @MODES
-def test_f02_what_is_no_number_is_null_and_unmeasured(project: Project, mode: tuple[str, ...]) -> None:
+def test_f02_what_is_no_number_is_no_figure_and_unmeasured(project: Project, mode: tuple[str, ...]) -> None:
     odd = [case(f"odd-{n}", "nan", truth=[("identity", "x")]) for n in range(2)]
     project.cases(odd, gates=["P0 l1.priority_mae <= 50", "P1 l1.memory_recall >= 1", "P1 l1.priority_within_10 <= 0"])
     result = project.run(*mode)
@@ -217,7 +217,7 @@ def test_f02_what_is_no_number_is_null_and_unmeasured(project: Project, mode: tu
 
     report = json.loads((project.path / "out" / "report.json").read_text(encoding="utf-8"), parse_constant=refuse)
     assert report["l1"]["priority_mae"] is None
-    assert report["per_case"][0]["outputs"]["l1"][0]["priority"] is None
+    assert report["per_case"][0]["outputs"]["l1"][0]["priority"] == "NaN"
     # The memory was found, and its priority is none: that is a miss, not a gap.
     assert gate_table(project) == {
         "l1.priority_mae": "unmeasured",

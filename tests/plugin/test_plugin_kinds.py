@@ -179,7 +179,7 @@ def test_serial_and_two_processes_report_the_same(echo: Project) -> None:
 
 def test_items_run_ahead_and_say_what_they_print_in_their_turn(echo: Project) -> None:
     rows(echo, [{"id": f"q{n}", "says": 1} for n in range(12)])
-    result = echo.run("x.memeval.jsonl", "-s", "--memeval-concurrency", "4", fresh=True)
+    result = echo.run("x.memeval.jsonl", "-rP", "--memeval-concurrency", "4", fresh=True)
     result.assert_outcomes(passed=12)
     # Four ahead, and the item at hand.
     assert 4 <= int((echo.path / "most.txt").read_text(encoding="utf-8")) <= 5

@@ -161,7 +161,7 @@ def test_a_worker_that_has_died_unheard_does_not_end_the_session(pytester: pytes
     living, dying = _Worker("gw0"), _Worker("gw1")
     names = [f"a.yaml::c{number}" for number in range(12)]
     for worker in (living, dying):
-        outlive(worker)
+        outlive(worker, lambda: False)
         scheduler.add_node(worker)
         scheduler.add_node_collection(worker, names)
     scheduler.schedule()

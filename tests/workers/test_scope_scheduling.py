@@ -34,7 +34,7 @@ class Worker:
         self.near.log = Producer("worker", enabled=False)
         self.near._down = self.near._shutdown_sent = False
         self.near.channel = self
-        outlive(self.near)
+        outlive(self.near, lambda: False)
         self.torun: queue.Queue[Any] = queue.Queue()
         self.dead = self.ended = False
         #: What it says before its first item.
