@@ -55,6 +55,8 @@ def expectations_of(
     case: EvalCase, selected: Collection[str] | None, default: Sequence[Threshold] = ()
 ) -> tuple[Threshold, ...]:
     """The case's own thresholds on selected stages (``None``: all), and the defaults for whose metric it has labels."""
+    if not case.expect and not default:
+        return ()
     named = {threshold.path for threshold in case.expect}
     added = default_expectations(case, [threshold for threshold in default if threshold.path not in named])
     return tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_memeval.results import StageStatus
@@ -97,8 +98,26 @@ def plan_stages(
     to an engine that has ``load``, and labelled memories likewise: without it ``l15`` is not measured on a case with
     existing memories, and runs unscored where later stages need its new memories stored.
     """
-    truths = truth_stages(case)
-    has_store = bool(case.existing_memories or case.existing_scenes)
+    return _plan(
+        truth_stages(case),
+        None if selected is None else frozenset(selected),
+        tuple(supported),
+        can_load=can_load,
+        chained=chained,
+        has_store=bool(case.existing_memories or case.existing_scenes),
+    )
+
+
+@lru_cache(maxsize=256)  # thousands of cases have few plans among them
+def _plan(
+    truths: tuple[str, ...],
+    selected: frozenset[str] | None,
+    supported: tuple[str, ...],
+    *,
+    can_load: bool,
+    chained: bool,
+    has_store: bool,
+) -> StagePlan:
     idle: dict[str, StageStatus] = {}
     scored = []
     for stage in DISTILL_STAGES:

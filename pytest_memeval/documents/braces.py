@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 #: What may stand before a mapping that is written with braces, as JSON is.
 _BEFORE_BRACE = re.compile(rb"(?:\s|#[^\n]*\n|%[^\n]*\n|---(?=[\s{]))*\{")
+_STRING = rb'"(?:[^"\\]++|\\.|\\\Z)*+(?:"|\Z)|\'[^\']*+(?:\'|\Z)'
+_COMMENT = rb"(?<=\s)#[^\n]*"
 #: The parts of such a text: strings, comments, what opens and closes, and what stands between.
-_TOKEN = re.compile(
-    rb'"(?:[^"\\]++|\\.|\\\Z)*+(?:"|\Z)|\'[^\']*+(?:\'|\Z)|(?<=\s)#[^\n]*|[\[\]{},:]|[^\s"\'\[\]{},:]+', re.S
-)
+_TOKEN = re.compile(_STRING + b"|" + _COMMENT + rb"|[\[\]{},:]|[^\s\"'\[\]{},:]+", re.S)
+#: What lies deeper than the keys that are looked for, up to the next thing that opens or closes.
+_NESTED = re.compile(rb"(?:[^\"'\[\]{}#]++|" + _STRING + b"|" + _COMMENT + rb"|#)*+([\[\]{}])", re.S)
 
 
 def keys_in_braces(text: bytes) -> Iterator[tuple[str, str]] | None:
@@ -21,28 +23,38 @@ def keys_in_braces(text: bytes) -> Iterator[tuple[str, str]] | None:
 
 
 def _pairs(text: bytes, at: int) -> Iterator[tuple[str, str]]:
-    depth, key, value, is_key = 1, b"", b"", True
-    for match in _TOKEN.finditer(text, at):
-        token = match[0]
+    key, value, is_key = b"", b"", True
+    while (match := _TOKEN.search(text, at)) is not None:
+        token, at = match[0], match.end()
         if token.startswith(b"#"):
             continue
         if token in (b"{", b"["):
-            if depth == 1 and not is_key:
+            if not is_key:
                 yield _shown(key), ""
                 key = b""
-            depth += 1
-        elif token in (b"}", b"]"):
-            depth -= 1
-        elif depth == 1 and token == b":" and is_key:
-            is_key = False
-        elif depth == 1 and token != b",":
-            key, value = (token, b"") if is_key else (key, token)
-        if depth == 0 or (depth == 1 and token == b","):
+            at = _end_of_nested(text, at)
+        elif token in (b",", b"}", b"]"):
             if not is_key and key:
                 yield _shown(key), _shown(value)
             key, value, is_key = b"", b"", True
-        if depth == 0:
-            return
+            if token != b",":
+                return
+        elif token == b":" and is_key:
+            is_key = False
+        else:
+            key, value = (token, b"") if is_key else (key, token)
+
+
+def _end_of_nested(text: bytes, at: int) -> int:
+    """Behind what closes that which was opened just before ``at``."""
+    depth = 1
+    while depth:
+        match = _NESTED.match(text, at)
+        if match is None:
+            return len(text)
+        depth += 1 if match[1] in (b"{", b"[") else -1
+        at = match.end()
+    return at
 
 
 def _shown(token: bytes) -> str:

@@ -51,6 +51,7 @@ class CaseHooks:
         self.config = config
         self._selected: dict[str, str] | None = None
         self._told: set[str] = set()
+        self._told_sets: set[str] = set()
         self._errors: list[CaseError] = []
         self._skipped = False
         self._shown: tuple[object, list[tuple[str, float]]] = (None, [])
@@ -291,7 +292,8 @@ class CaseHooks:
         sets: dict[str, CaseSet | KindSet] = {**collected, **kind_files(self.config)}
         if case_set is not None:
             sets[owner] = case_set
-        new = [name for name in sets if self._once("set", name)]
+        new = [name for name in sets if name not in self._told_sets]
+        self._told_sets.update(new)
         in_code = case_set is None and measured is not None and item.nodeid.startswith(f"{owner}::")
         in_code = in_code and self._once("code", owner)
         if new or in_code:
