@@ -3,7 +3,8 @@
 pytest sets up one item after the other. While it waits for the item at hand, the cases of the next ones already run in
 :class:`~pytest_memeval.ahead.Ahead`; an item's own set-up then takes what is there and waits for the rest. Only items
 whose fixtures are the plugin's own are prepared: what a project's fixture gives is known when pytest makes it, not
-before. Everything else, selection, reports, reruns, time limits, stays pytest's.
+before. No case is under way beside any other item: that may put its own into the place of whatever belongs to the whole
+process. Everything else, selection, reports, reruns, time limits, stays pytest's.
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ class Prefetcher:
         if alone and not self._over:
             self._beside = True
             self._ahead.begin_beside()
-        self._fill(item)
+        if not self.bars(item):
+            self._fill(item)
         if alone:
             self.router.begin_at_hand(warning_filters(item))
 
@@ -196,6 +198,15 @@ class Prefetcher:
             return "may be skipped"
         if isinstance(item, KindItem) and item.unselected() is not None:
             return "not selected"
+        return self._why_in_turn(item)
+
+    def bars(self, item: pytest.Item) -> bool:
+        """Whether no case may be under way beside the item: a test, or a fixture, may change the environment, what a
+        module holds or where output goes, and cases would have it so, or come in its way."""
+        return not isinstance(item, CaseItem | KindItem) or self._why_in_turn(item) is not None
+
+    def _why_in_turn(self, item: CaseItem | KindItem) -> str | None:
+        """Which of its fixtures keeps the case from running ahead; ``None`` where none does."""
         names = item.fixturenames
         # One list for all items that ask for the same, unless a hook has given some a list of their own.
         key = id(item._fixtureinfo), None if names is item._fixtureinfo.names_closure else tuple(names)
@@ -295,7 +306,7 @@ class Prefetcher:
             return
         passed = 0
         for upcoming in self._upcoming(item):
-            if len(self._ahead) >= depth:
+            if len(self._ahead) >= depth or self.bars(upcoming):
                 return
             if upcoming.nodeid in self._taken or self._is_left_out(upcoming):
                 passed += 1
@@ -365,16 +376,22 @@ def _places_to_come(worker: Any) -> list[Any]:
 
 
 class _ItemHooks:
-    """What every item has to pass while cases may be under way."""
+    """What every item has to pass while cases may be under way; those beside which none is are left as they are."""
 
     def __init__(self, prefetcher: Prefetcher) -> None:
         self._prefetcher = prefetcher
+        #: Whether cases may be under way beside the item at hand.
+        self._shared = False
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         router = self._prefetcher.router
         router.end_at_hand()
-        router.watch_outer()
+        self._shared = not self._prefetcher.bars(item)
+        if self._shared:
+            router.watch_outer()
+        else:
+            router.rest()
         try:
             result = yield
         except BaseException:
@@ -389,11 +406,13 @@ class _ItemHooks:
     @pytest.hookimpl(tryfirst=True, specname="pytest_runtest_protocol")
     def pytest_enter_item(self, item: pytest.Item) -> None:
         """Inside of what pytest does with warnings around an item. (It looks at no other names.)"""
-        self._prefetcher.router.watch_warnings(warning_filters(item))
+        if self._shared:
+            self._prefetcher.router.watch_warnings(warning_filters(item))
 
     @pytest.hookimpl(wrapper=True, trylast=True)  # when pytest already captures
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        self._prefetcher.router.watch()
+        if self._shared:
+            self._prefetcher.router.watch()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -401,4 +420,5 @@ class _ItemHooks:
         try:
             return (yield)
         finally:
-            self._prefetcher.router.watch_streams()  # those of capsys and its like
+            if self._shared:
+                self._prefetcher.router.watch_streams()  # those of capsys and its like

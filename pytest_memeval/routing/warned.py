@@ -33,17 +33,18 @@ class Warned:
         self._copies: list[Filter] = []
         #: Copies of what a case's own marks ask for.
         self._own: list[tuple[Said, list[Filter]]] = []
-        #: The lists in which copies stand.
-        self._lists: list[list[Filter]] = []
+        #: The lists in which copies stand: the one between items, and that of the item at hand, a copy of it.
+        self._outer: list[Filter] | None = None
+        self._inner: list[Filter] | None = None
 
     @property
     def active(self) -> bool:
-        return bool(self._lists)
+        return self._outer is not None or self._inner is not None
 
     def watch_outer(self) -> None:
         """Stand before what is there between items, once an item has shown which filters are in force in one."""
         if self._copies:
-            self._stand_before()
+            self._outer = self._stand_before()
 
     def watch(self, marks: Sequence[Filter]) -> None:
         """Stand before what is there in an item, of which ``marks`` are its own."""
@@ -54,32 +55,31 @@ class Warned:
         if plain != self._plain or not self._copies:
             self._plain = plain
             self._copies = [_copy(one) for one in (*plain, (_module.defaultaction, None, Warning, None, 0))]
-        self._stand_before()
+        self._inner = self._stand_before()
 
     def expect(self, said: Said, marks: Sequence[Filter]) -> None:
         """Hold the case to the filters that its item's marks ask for."""
         if marks:
             self._own.append((said, [_copy(one, said) for one in marks]))
-            self._stand_before()
+            self._inner = self._stand_before()
 
-    def _stand_before(self) -> None:
+    def _stand_before(self) -> list[Filter]:
         self._own = [(said, copies) for said, copies in self._own if not said.past]
         copies = [*(one for _, own in self._own for one in own), *self._copies]
         filters: list[Filter] = _module.filters
         if filters[: len(copies)] != copies:
             filters[:] = [*copies, *_without_copies(filters)]
-        if not any(filters is one for one in self._lists):
-            # Those between items and those of the item at hand; what an item had before is gone.
-            self._lists = [*self._lists[:1], filters]
         shows = _module._showwarnmsg_impl
         if not isinstance(shows, _Shows):
             _module._showwarnmsg_impl = _Shows(shows)
+        return filters
 
     def rest(self) -> None:
         """Take the copies away: Python goes through them at each warning and pytest at each item."""
-        for filters in self._lists:
-            filters[:] = _without_copies(filters)
-        self._lists = []
+        for filters in (self._outer, self._inner):
+            if filters is not None:
+                filters[:] = _without_copies(filters)
+        self._outer = self._inner = None
 
     def close(self) -> None:
         self.rest()
