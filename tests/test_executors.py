@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
+from pytest_memeval.executors import ContextExecutor
 from pytest_memeval.loops import LoopThread
 
 WHOSE: contextvars.ContextVar[str] = contextvars.ContextVar("whose", default="nobody's")
@@ -35,3 +39,60 @@ def test_the_loops_pool_sees_the_context_of_whoever_asks() -> None:
         loop.close()
     assert [row[:3] for row in found] == [(f"case {number}", "a", "b") for number in range(8)]
     assert all(row[3].startswith("asyncio") for row in found)
+
+
+def test_it_is_a_pool() -> None:
+    pool = ContextExecutor()
+    most = pool._max_workers
+    gate, begun = threading.Event(), threading.Semaphore(0)
+
+    def wait() -> str:
+        begun.release()
+        assert gate.wait(60)
+        return threading.current_thread().name
+
+    futures = [pool.submit(wait) for _ in range(most + 3)]
+    for _ in range(most):
+        assert begun.acquire(timeout=60)
+    # The others wait for a thread, and may be taken back.
+    assert not begun.acquire(blocking=False)
+    assert futures[-1].cancel()
+    gate.set()
+    assert len({future.result(60) for future in futures[:-1]}) == most
+    # A thread that is idle is taken before another one is started.
+    names = set()
+    for _ in range(2 * most):
+        names.add(pool.submit(lambda: threading.current_thread().name).result(60))
+    assert len(names) <= most
+
+    def fail() -> None:
+        raise ValueError("broke here")
+
+    failed = pool.submit(fail)
+    assert isinstance(failed.exception(60), ValueError)
+    assert list(pool.map(str, range(3))) == ["0", "1", "2"]
+    slow = pool.submit(time.sleep, 0.2)
+    pool.shutdown()
+    assert slow.done()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        pool.submit(str)
+
+
+@pytest.mark.timeout(60)
+def test_a_call_that_nobody_waits_for_keeps_no_process() -> None:
+    code = """
+import asyncio, time
+from pytest_memeval.loops import LoopThread
+
+async def work():
+    try:
+        await asyncio.wait_for(asyncio.to_thread(time.sleep, 300), 0.1)
+    except TimeoutError:
+        return "over"
+
+loop = LoopThread()
+print(loop.run(work()))
+loop.close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout == "over\n"
