@@ -30,6 +30,7 @@ class Prepared:
 
     def close(self) -> None:
         """Stop what still runs and close everything the case has opened."""
+        self.said.past = True
         if self.work is not None:
             self.work.cancel()
         self.resources.close()

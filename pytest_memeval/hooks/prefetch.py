@@ -257,18 +257,20 @@ class Prefetcher:
         try:
             return (yield)
         finally:
-            self.router.end_loop()
+            # Here rather than at the session's end, which another plugin's fault may keep from this one.
+            try:
+                self._forget_lost()
+                self.stop()
+            finally:
+                self.router.close()
 
     def pytest_keyboard_interrupt(self) -> None:
         self.stop()
 
     def pytest_sessionfinish(self) -> None:
-        self._forget_lost()
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             output["memeval_in_vain"] = self._in_vain
-        self.stop()
-        self.router.close()
 
     def stop(self) -> None:
         """Forget every case that is under way, and prepare no other."""

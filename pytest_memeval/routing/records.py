@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 from functools import partial
@@ -50,8 +51,17 @@ class _KeepRecords(logging.Filter):
         # Every handler asks for the same record, one after the other.
         if getattr(self._here, "last", None) is not record:
             self._here.last = record
-            said.keep(partial(_say, record))
+            said.keep(partial(_say, _as_it_is_now(record)))
         return False
+
+
+def _as_it_is_now(record: logging.LogRecord) -> logging.LogRecord:
+    """The record with its text made: its arguments may be others when it is said. One that has no text raises here, in
+    the code that logs, as it does with pytest's handlers."""
+    text = record.getMessage()
+    kept = copy.copy(record)
+    kept.getMessage = lambda: text  # type: ignore[method-assign]  # of this one record
+    return kept
 
 
 def _say(record: logging.LogRecord) -> None:

@@ -64,16 +64,14 @@ class Router:
         """No case is in flight: do without what would cost something at each item."""
         self._warned.rest()
 
-    def end_loop(self) -> None:
-        """The last item is over."""
-        self.end_at_hand()
-        self._warned.close()
-
     def watch_streams(self) -> None:
         """Watch what a fixture may have put there."""
         self._streams.watch()
 
     def close(self) -> None:
+        """The last item is over."""
+        self.end_at_hand()
+        self._warned.close()
         self._streams.close()
         self._records.close()
         self._threads.close()

@@ -24,11 +24,17 @@ class Said:
 
     def keep(self, again: Callable[[], object]) -> None:
         self.parts.append(again)
+        if self.over:  # since it was asked for: nobody comes for it any more
+            self.repeat()
 
     def repeat(self) -> None:
         """Say everything again from here, and forget it."""
-        while self.parts:
-            self.parts.popleft()()
+        while True:
+            try:
+                again = self.parts.popleft()
+            except IndexError:
+                return
+            again()
 
     def end(self) -> None:
         """:meth:`repeat`, and keep nothing any more."""

@@ -50,20 +50,42 @@ class Streams:
     def close(self) -> None:
         for stream in list(self._watched):
             for name in ("write", "flush"):
-                vars(stream).pop(name, None)
+                _give_back(stream, name)
             with suppress(AttributeError, TypeError, ValueError):  # no bytes below it, or taken off
-                vars(stream.buffer).pop("write", None)
+                _give_back(stream.buffer, "write")
         self._watched.clear()
+
+
+class _Instead:
+    """What stands in the place of an object's method."""
+
+    def __init__(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
+        #: What somebody had put there before, by its name.
+        self.before = {name: vars(owner)[name]} if name in vars(owner) else {}
+        self._call = call
+
+    def __call__(self, *args: Any) -> Any:
+        return self._call(*args)
+
+
+def _give_back(owner: Any, name: str) -> None:
+    own = vars(owner)
+    instead = own.get(name)
+    if isinstance(instead, _Instead):  # else somebody's stands on it
+        del own[name]
+        own.update(instead.before)
 
 
 def _watch(stream: Any, name: str, outer: Any) -> None:
     """Have the stream's methods look first for whom they are called."""
-    stream.write = _writing(stream.write, str, partial(_say, name), getattr(outer, "write", None))
-    stream.flush = _flushing(stream.flush)
+    to_outer = getattr(outer, "write", None)
+    stream.write = _Instead(stream, "write", _writing(stream.write, str, partial(_say, name), to_outer))
+    stream.flush = _Instead(stream, "flush", _flushing(stream.flush))
     below = getattr(stream, "buffer", None)
     if below is not None and "write" not in getattr(below, "__dict__", {"write"}):
         to_outer = getattr(getattr(outer, "buffer", None), "write", None)
-        below.write = _writing(below.write, (bytes, bytearray, memoryview), partial(_say_bytes, name), to_outer)
+        writing = _writing(below.write, (bytes, bytearray, memoryview), partial(_say_bytes, name), to_outer)
+        below.write = _Instead(below, "write", writing)
 
 
 def _writing(

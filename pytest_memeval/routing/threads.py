@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from pytest_memeval.routing.said import Said, case_here, routed
@@ -57,9 +58,18 @@ def _run_for(thread: Any, said: Said) -> None:
     def run_for_the_case() -> None:
         vars(thread).pop("run", None)  # or the thread would hold itself
         with routed(said):
-            run()
+            try:
+                run()
+            except BaseException:  # nobody else hears of it
+                if said.over:
+                    raise
+                said.keep(partial(_say_raised, threading.ExceptHookArgs((*sys.exc_info(), thread))))
 
     thread.run = run_for_the_case
+
+
+def _say_raised(args: threading.ExceptHookArgs) -> None:
+    threading.excepthook(args)
 
 
 def _submitting(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import sys
+import threading
+import warnings
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -198,3 +202,25 @@ def test_threads_that_a_case_starts_speak_for_it(project: Project, mode: tuple[s
             ("OUT", name): list(range(6)),
             ("LOG", name): list(range(6)),
         }
+
+
+@MODES
+def test_what_a_thread_ends_with_is_its_cases_own(project: Project, mode: tuple[str, ...]) -> None:
+    speaking(project)
+    broken = "if ctx.case_id == 'c5': threading.Thread(target=broken).start()\n        for step in range(20):"
+    text = SPEAKING.replace("for step in range(20):", broken).replace("import sys", "import sys\nimport threading")
+    project.write("conftest.py", text + "\n\ndef broken():\n    raise ValueError('broke here')\n")
+    result = project.run("-W", "error", *mode, fresh=True)
+    result.assert_outcomes(passed=COUNT - 1, errors=1)
+    result.stdout.fnmatch_lines(["ERROR cases/a.yaml::c5 - *UnhandledThreadException*"])
+
+
+def test_nothing_is_left_when_the_end_of_the_session_breaks(project: Project) -> None:
+    before = threading.Thread.start, dict(vars(sys.stdout)), logging.getLogger().level, list(warnings.filters)
+    speaking(project)
+    broken = "\n\n@pytest.hookimpl(tryfirst=True)\ndef pytest_sessionfinish():\n    raise ValueError('broke here')\n"
+    project.write("conftest.py", SPEAKING + broken)
+    result = project.run("--log-level", "INFO")
+    assert "broke here" in result.stderr.str()
+    after = threading.Thread.start, dict(vars(sys.stdout)), logging.getLogger().level, list(warnings.filters)
+    assert after == before

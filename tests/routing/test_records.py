@@ -83,3 +83,18 @@ def test_the_level_is_lowered_between_items_and_given_back() -> None:
         assert root.level == logging.WARNING
     finally:
         root.setLevel(before)
+
+
+def test_a_text_is_what_it_was_when_it_was_logged(logger: logging.Logger) -> None:
+    ours, records, said = Seen(), Records(), Said()
+    records.watch(ours)
+    logger.addHandler(ours)
+    state = ["first"]
+    with routed(said):
+        logger.error("state: %s", state)
+        state.append("later")
+        with pytest.raises(TypeError):
+            logger.error("number: %d", "none")  # as with pytest's handlers, in the code that logs
+    said.repeat()
+    assert ours.texts == ["state: ['first']"]
+    records.close()

@@ -120,3 +120,24 @@ def test_any_object_may_be_there(stream: object, monkeypatch: pytest.MonkeyPatch
     streams = Streams()
     streams.watch()
     streams.close()
+
+
+def test_what_others_have_put_there_is_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = replaced(monkeypatch)
+    streams, flushed, written = Streams(), [], []
+    own_flush = output.flush
+    monkeypatch.setattr(output, "flush", lambda: flushed.append(True) or own_flush())
+    before = output.flush
+    streams.watch()
+    ours = output.write
+
+    def theirs(text: str) -> int:
+        written.append(text)
+        return ours(text)
+
+    monkeypatch.setattr(output, "write", theirs)
+    streams.close()
+    assert output.flush is before
+    assert output.write is theirs
+    print("late", flush=True)
+    assert (written, flushed) == (["late", "\n"], [True])

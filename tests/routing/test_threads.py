@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -87,3 +87,27 @@ def test_what_stands_on_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     threads.close()
     assert threading.Thread.start is theirs
     assert seen_by_a_thread() == [None, "none"]
+
+
+def test_what_a_thread_ends_with_is_its_cases(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ValueError("broke here")
+
+    seen: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+
+    def run(target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=target)
+        thread.start()
+        thread.join()
+        return thread
+
+    said = Said()
+    with routed(said):
+        failed = run(fail)
+        assert seen == []
+        said.end()
+        late = run(fail)
+    assert [(args.exc_type, args.thread) for args in seen] == [(ValueError, failed), (ValueError, late)]
+    run(fail)
+    assert len(seen) == 3
