@@ -23,6 +23,8 @@ class Prepared:
     resources: ExitStack
     said: Said = field(default_factory=Said)
     work: concurrent.futures.Future[None] | None = None
+    #: Whether the run's ``work_ahead`` takes something to wait for between its stages.
+    pauses: bool = False
     #: Whether the case has had its slot, so that its calls may have been made.
     begun: bool = False
     #: Whether it is not to begin here any more: another process runs the case, or the run is over.
@@ -41,6 +43,29 @@ class Prepared:
         self.said.end()
 
 
+class _Slot:
+    """A place among those that work at once."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._held = False
+
+    async def __aenter__(self) -> None:
+        await self._slots.acquire()
+        self._held = True
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._held:
+            self._slots.release()
+
+    async def queue_again(self) -> None:
+        """Let all go first that wait for a place."""
+        self._held = False
+        self._slots.release()
+        await self._slots.acquire()
+        self._held = True
+
+
 class Ahead:
     """Runs cases on the loop, at most ``limit`` at once, and keeps each until its item takes it.
 
@@ -53,6 +78,8 @@ class Ahead:
         self._slots = slots
         self._prepared: dict[str, Prepared] = {}
         self._closed = False
+        #: Whether all cases that are still to come are under way here: then those that have not begun go first.
+        self.last_in_sight = False
         #: The slot of a case that its item runs by itself.
         self._beside: asyncio.Task[Any] | None = None
         #: Between the loop, which begins cases, and the threads that give them away or have them cancelled.
@@ -105,14 +132,21 @@ class Ahead:
             self._shared().release()
 
     async def _work(self, prepared: Prepared) -> None:
-        async with self._shared():
+        slot = _Slot(self._shared())
+        async with slot:
             with self._lock:
                 if prepared.given_away:
                     return
                 prepared.begun = True
+
+            async def pause() -> None:
+                # Cases begun together end together. One begun last would end long after all others, alone.
+                if self.last_in_sight:
+                    await slot.queue_again()
+
             with routed(prepared.said):
                 try:
-                    await prepared.run.work_ahead()
+                    await (prepared.run.work_ahead(pause) if prepared.pauses else prepared.run.work_ahead())
                 except asyncio.CancelledError:
                     raise
                 except BaseException:

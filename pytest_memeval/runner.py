@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -267,9 +267,14 @@ class CaseRun:
                         results[needed], self._sections = result, None
         return results.get(stage, IDLE)
 
-    async def work_ahead(self) -> None:
-        """Run every stage of the plan, for whoever prepares the case before its turn."""
-        for stage in self.plan.run:
+    async def work_ahead(self, pause: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Run every stage of the plan, for whoever prepares the case before its turn. Between two of them ``pause`` is
+        awaited; meanwhile the case goes on for nobody, and its time limit stands still."""
+        for number, stage in enumerate(self.plan.run):
+            if pause is not None and number and self._lock is not None:
+                async with self._lock:
+                    with self._deadline.standing_still():
+                        await pause()
             await self.advance(stage)
         if registered("distill"):
             await self.custom.begin(self.outputs, self._status_of_metric)

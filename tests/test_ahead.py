@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 
@@ -199,3 +199,86 @@ def test_a_case_that_is_made_while_all_are_stopped_does_not_begin() -> None:
     finally:
         loop.close()
     assert said == []
+
+
+class Steps:
+    """Three steps with a pause between two of them; counts who works at once."""
+
+    def __init__(self, log: list[tuple[str, int]], name: str, at_once: list[int]) -> None:
+        self.log, self.name, self.at_once = log, name, at_once
+
+    async def work_ahead(self, pause: Callable[[], Awaitable[None]]) -> None:
+        for step in range(3):
+            if step:
+                await pause()
+            self.log.append((self.name, step))
+            self.at_once.append(self.at_once[-1] + 1)
+            await asyncio.sleep(0.002)
+            self.at_once.append(self.at_once[-1] - 1)
+
+
+def _stepping(last_in_sight: bool, *, cut: int | None = None) -> tuple[list[tuple[str, int]], list[int]]:
+    """What nine cases of three steps do in three places, and how many worked at once. ``cut``: so many steps are
+    begun when all is stopped; then the same places serve for nine others."""
+    loop = LoopThread()
+    log: list[tuple[str, int]] = []
+    at_once = [0]
+    slots = asyncio.Semaphore(3)
+
+    def all_of(prefix: str) -> list[Prepared]:
+        ahead = Ahead(loop, 3, slots)
+        ahead.last_in_sight = last_in_sight
+        made = []
+        for number in range(9):
+            name = f"{prefix}-{number}"
+            prepared = Prepared(Steps(log, name, at_once), ExitStack(), pauses=True)
+            ahead.start(name, lambda prepared=prepared: prepared)  # type: ignore[misc]  # a default is no parameter
+            made.append(prepared)
+        until = time.monotonic() + 20
+        while cut is not None and prefix == "first" and len(log) < cut and time.monotonic() < until:
+            time.sleep(0.0005)
+        if cut is not None and prefix == "first":
+            ahead.close()
+            loop.settle(5)
+            log.clear()
+            at_once[:] = [0]
+        return made
+
+    try:
+        for prefix in ("first", "second") if cut is not None else ("first",):
+            made = all_of(prefix)
+        for prepared in made:
+            assert prepared.work is not None
+            prepared.work.result(20)
+        return log, at_once
+    finally:
+        loop.close()
+
+
+@pytest.mark.timeout(60)
+def test_before_the_last_case_is_in_sight_a_case_goes_on_when_it_has_begun() -> None:
+    log, at_once = _stepping(False)
+    ends = {name: place for place, (name, step) in enumerate(log) if step == 2}
+    begins = {name: place for place, (name, step) in enumerate(log) if step == 0}
+    assert len(ends) == 9
+    assert max(at_once) == 3
+    assert min(ends.values()) < max(begins.values())
+    for place in range(3, 9):
+        assert sum(end < begins[f"first-{place}"] for end in ends.values()) >= place - 2
+
+
+@pytest.mark.timeout(60)
+def test_once_it_is_cases_that_have_not_begun_go_first() -> None:
+    log, at_once = _stepping(True)
+    assert max(at_once) == 3
+    assert sorted(step for _, step in log[:9]) == [0] * 9
+    assert sorted(set(log)) == sorted((f"first-{number}", step) for number in range(9) for step in range(3))
+    assert len(log) == 27
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("cut", [1, 4, 8, 10, 13, 17])
+def test_whoever_is_stopped_while_it_waits_for_its_place_neither_keeps_nor_adds_one(cut: int) -> None:
+    log, at_once = _stepping(True, cut=cut)
+    assert len(log) == 27
+    assert max(at_once) == 3

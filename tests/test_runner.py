@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -430,6 +431,42 @@ def test_a_coroutine_that_blocks_without_awaiting_is_left_behind(monkeypatch: py
         assert case_result(run, node_id="n", set_path="s") == first
     assert (first.stages["l1"], first.stages["l15"], first.stages["inject"]) == ("errored", "void", "errored")
     assert first.outputs == {}
+
+
+def test_a_pause_between_stages_is_no_time_of_the_case_and_nothing_goes_on_meanwhile() -> None:
+    go_on, pauses, stages = threading.Event(), threading.Semaphore(0), list[str]()
+
+    class Telling(ListEngine):
+        def extract(self, conversation: Any, ctx: Any) -> Any:
+            stages.append("l1")
+            return super().extract(conversation, ctx)
+
+        def resolve(self, memories: list[Memory], ctx: Any) -> Any:
+            stages.append("l15")
+            return super().resolve(memories, ctx)
+
+    async def pause() -> None:
+        pauses.release()
+        while not go_on.is_set():
+            await asyncio.sleep(0.01)
+
+    with open_run(full_case(), Telling(), timeout=3) as run:
+        run.go_ahead()
+        work = asyncio.run_coroutine_threadsafe(run.work_ahead(pause), run._loop.loop())
+        assert pauses.acquire(timeout=20)
+        # The item asks for what is there, and waits for what is not.
+        assert run.result("l1").error is None
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(run.result, "l15")
+            time.sleep(4.5)
+            assert not waiting.done()
+            assert stages == ["l1"]
+            go_on.set()
+            assert waiting.result(20).error is None
+        work.result(20)
+        assert case_result(run, node_id="n", set_path="s").outcome == "scored"
+        assert run.seconds < 3
+    assert stages == ["l1", "l15"]
 
 
 def test_a_case_within_its_limit_is_scored() -> None:

@@ -27,6 +27,7 @@ from pytest_memeval.nodes.cases import prompts_of, registry_of, templates_of
 from pytest_memeval.nodes.runs import key_of, make_run
 from pytest_memeval.nodes.warning_filters import warning_filters
 from pytest_memeval.routing.router import Router
+from pytest_memeval.runner import CaseRun
 from pytest_memeval.workers.stops import interactor_of
 
 if TYPE_CHECKING:
@@ -307,6 +308,7 @@ class Prefetcher:
             self._pause -= 1
             return
         passed = 0
+        self._ahead.last_in_sight = False
         for upcoming in self._upcoming(item):
             if len(self._ahead) >= depth or self.bars(upcoming):
                 return
@@ -331,6 +333,7 @@ class Prefetcher:
                 self._taken.add(upcoming.nodeid)
             else:
                 self._start(upcoming, *known)
+        self._ahead.last_in_sight = True
 
     def _is_left_out(self, item: pytest.Item) -> bool:
         return bool(self._left_out) and isinstance(item, CaseItem | KindItem) and file_of(item) in self._left_out
@@ -346,7 +349,7 @@ class Prefetcher:
             run, close = make_run(item, item.case, engine, llm, prompts=prompts, registry=registry, templates=templates)
             resources = ExitStack()
             resources.callback(close)
-            return self._expected(item, Prepared(run, resources))
+            return self._expected(item, Prepared(run, resources, pauses=isinstance(run, CaseRun)))
 
         self._ahead.start(item.nodeid, make)
 

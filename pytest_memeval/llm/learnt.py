@@ -17,7 +17,7 @@ from pytest_memeval.llm.wire import Accepted
 #: refusal takes a round trip, and an answer may take many seconds.
 PATIENCE = 0.75
 #: The same for a server on this machine.
-LOOPBACK_PATIENCE = 0.25
+LOOPBACK_PATIENCE = 0.1
 #: So many looks are taken meanwhile: on a busy machine seconds may pass between two in which nobody got to work.
 LOOKS = 10
 

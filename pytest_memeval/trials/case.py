@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -90,8 +90,9 @@ class TrialRuns(CaseRun):
         await self.work_ahead()
         return self.results.get(stage, IDLE)
 
-    async def work_ahead(self) -> None:
-        """Run every stage of every trial. The first one runs in the caller's slot; whoever gets another slot helps."""
+    async def work_ahead(self, pause: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Run every stage of every trial. The first one runs in the caller's slot; whoever gets another slot helps.
+        There is no pause: trials that run side by side have no moment at which the case waits for nothing."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
