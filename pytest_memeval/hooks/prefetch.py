@@ -310,8 +310,12 @@ class Prefetcher:
         passed = 0
         self._ahead.last_in_sight = False
         for upcoming in self._upcoming(item):
-            if len(self._ahead) >= depth or self.bars(upcoming):
+            if len(self._ahead) >= depth:
                 return
+            if upcoming.nodeid in self._ahead:
+                continue
+            if self.bars(upcoming):
+                break
             if upcoming.nodeid in self._taken or self._is_left_out(upcoming):
                 passed += 1
                 if passed > FURTHEST:
@@ -319,7 +323,7 @@ class Prefetcher:
                     self._pause = FURTHEST // 2
                     return
                 continue
-            if upcoming.nodeid in self._ahead or self.reason(upcoming) is not None:
+            if self.reason(upcoming) is not None:
                 continue
             assert isinstance(upcoming, CaseItem | KindItem)
             known = self._known.get(self._definitions(upcoming))
