@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-@dataclass
+@dataclass(eq=False)
 class Said:
     """What was said, in the order in which it came, each as what says it again."""
 
@@ -19,8 +19,10 @@ class Said:
     over: bool = False
     #: Whether its item is over, too.
     past: bool = False
-    #: What it has been warned of once.
+    #: What it has been warned of once, each with the filter's action before it.
     warned: set[tuple[Any, ...]] = field(default_factory=set)
+    #: The ``warnings.catch_warnings`` that it is in, the last one innermost.
+    blocks: list[Block] = field(default_factory=list)
 
     def keep(self, again: Callable[[], object]) -> None:
         self.parts.append(again)
@@ -36,10 +38,22 @@ class Said:
                 return
             again()
 
+    def show_anew(self) -> None:
+        """Filters have changed: but for what is shown once a process, Python forgets what it has shown."""
+        self.warned = {key for key in self.warned if key[0] == "once"}
+
     def end(self) -> None:
         """:meth:`repeat`, and keep nothing any more."""
         self.over = self.past = True
         self.repeat()
+
+
+@dataclass(eq=False)
+class Block:
+    """One ``warnings.catch_warnings`` of a case; ``log``: where it records."""
+
+    said: Said
+    log: list[Any] | None
 
 
 _SAID: ContextVar[Said | None] = ContextVar("memeval_said", default=None)

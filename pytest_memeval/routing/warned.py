@@ -12,10 +12,12 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pytest_memeval.routing.said import Said, case_here
+from pytest_memeval.routing.blocks import Blocks
+from pytest_memeval.routing.said import Block, Said, case_here
 
 #: An entry of ``warnings.filters``: action, message, category, module, line.
 Filter = tuple[Any, ...]
@@ -31,8 +33,11 @@ class Warned:
         #: The filters of items without marks of their own, and their copies.
         self._plain: list[Filter] = []
         self._copies: list[Filter] = []
-        #: Copies of what a case's own marks ask for.
-        self._own: list[tuple[Said, list[Filter]]] = []
+        #: Copies of what a case's own marks ask for, and of what it adds itself, in a block or not; the last one first.
+        self._own: list[tuple[Said, Block | None, list[Filter]]] = []
+        self._blocks = Blocks(self)
+        #: Between the main thread, which goes from item to item, and those of cases.
+        self._lock = threading.RLock()
         #: The lists in which copies stand: the one between items, and that of the item at hand, a copy of it.
         self._outer: list[Filter] | None = None
         self._inner: list[Filter] | None = None
@@ -44,7 +49,8 @@ class Warned:
     def watch_outer(self) -> None:
         """Stand before what is there between items, once an item has shown which filters are in force in one."""
         if self._copies:
-            self._outer = self._stand_before()
+            self.stand_before()
+            self._outer = _module.filters
 
     def watch(self, marks: Sequence[Filter]) -> None:
         """Stand before what is there in an item, of which ``marks`` are its own."""
@@ -55,31 +61,52 @@ class Warned:
         if plain != self._plain or not self._copies:
             self._plain = plain
             self._copies = [_copy(one) for one in (*plain, (_module.defaultaction, None, Warning, None, 0))]
-        self._inner = self._stand_before()
+        self.stand_before()
+        self._inner = _module.filters
 
     def expect(self, said: Said, marks: Sequence[Filter]) -> None:
         """Hold the case to the filters that its item's marks ask for."""
         if marks:
-            self._own.append((said, [_copy(one, said) for one in marks]))
-            self._inner = self._stand_before()
+            with self._lock:
+                self._own.append((said, None, [_copy(one, said) for one in marks]))
+            self.stand_before()
 
-    def _stand_before(self) -> list[Filter]:
-        self._own = [(said, copies) for said, copies in self._own if not said.past]
-        copies = [*(one for _, own in self._own for one in own), *self._copies]
-        filters: list[Filter] = _module.filters
-        if filters[: len(copies)] != copies:
-            filters[:] = [*copies, *_without_copies(filters)]
-        shows = _module._showwarnmsg_impl
-        if not isinstance(shows, _Shows):
-            _module._showwarnmsg_impl = _Shows(shows)
-        return filters
+    def add(self, said: Said, one: Filter, block: Block | None) -> None:
+        """Hold the case to a filter, until the block's end."""
+        added = (said, block, [_copy(one, said)])
+        with self._lock:
+            self._own = [added, *(known for known in self._own if known != added)]
+        self.stand_before()
+
+    def drop(self, block: Block) -> None:
+        """Forget the block's filters."""
+        with self._lock:
+            self._own = [one for one in self._own if one[1] is not block]
+        self.stand_before()
+
+    def stand_before(self) -> None:
+        """Have the copies, and what shows warnings, before whatever else is there now."""
+        with self._lock:
+            if not self._copies:
+                return
+            self._blocks.watch()
+            self._own = [one for one in self._own if not one[0].past]
+            copies = [*(one for *_, own in self._own for one in own), *self._copies]
+            for filters in (self._outer, self._inner, _module.filters):
+                if filters is not None and (filters[: len(copies)] != copies):
+                    filters[:] = [*copies, *_without_copies(filters)]
+            shows = _module._showwarnmsg_impl
+            if not isinstance(shows, _Shows):
+                _module._showwarnmsg_impl = _Shows(shows)
 
     def rest(self) -> None:
         """Take the copies away: Python goes through them at each warning and pytest at each item."""
-        for filters in (self._outer, self._inner):
-            if filters is not None:
-                filters[:] = _without_copies(filters)
-        self._outer = self._inner = None
+        with self._lock:
+            self._blocks.close()
+            for filters in (self._outer, self._inner):
+                if filters is not None:
+                    filters[:] = _without_copies(filters)
+            self._outer = self._inner = None
 
     def close(self) -> None:
         self.rest()
@@ -88,23 +115,23 @@ class Warned:
             _module._showwarnmsg_impl = shows.original
 
 
+@dataclass(frozen=True)
 class _OfCases:
     """In the place of a filter's message: matches the same texts, of cases alone, or of one."""
 
-    def __init__(self, action: str, message: Any, whose: Said | None) -> None:
-        self._action = action
-        self._message = message
-        self._whose = whose
+    action: str
+    message: Any
+    whose: Said | None
 
     def match(self, text: str) -> bool:
         said = case_here()
-        if said is None or (self._whose is not None and said is not self._whose):
+        if said is None or (self.whose is not None and said is not self.whose):
             return False
-        message = self._message
+        message = self.message
         if message is not None and not (text == message if isinstance(message, str) else message.match(text)):
             return False
         # The last filter that is asked decides.
-        _here.action = self._action
+        _here.action = self.action
         return True
 
 
@@ -131,15 +158,18 @@ class _Shows:
         if said is None:
             self.original(message)
         elif _is_new(said, action, message):
-            if said.over:
+            log = next((block.log for block in reversed(said.blocks) if block.log is not None), None)
+            if log is not None:
+                log.append(message)
+            elif said.over:
                 self.original(message)
             else:
                 said.keep(partial(_module._showwarnmsg, message))
 
 
 def _is_new(said: Said, action: str | None, message: warnings.WarningMessage) -> bool:
-    """Whether the filter's action has the warning shown in its case; ``None`` for a filter of the case's own."""
-    key: tuple[Any, ...] = (str(message.message), message.category)
+    """Whether the filter's action has the warning shown in its case."""
+    key: tuple[Any, ...] = (action, str(message.message), message.category)
     if action == "module":
         key = (*key, message.filename)
     elif action == "default":
