@@ -11,6 +11,8 @@ from _pytest.config import parse_warning_filter
 
 def warning_filters(item: pytest.Item) -> list[tuple[Any, ...]]:
     """Entries of ``warnings.filters``, first to be asked first, as pytest would add them for the item."""
+    if not item.config.pluginmanager.hasplugin("warnings"):
+        return []
     filters: list[tuple[Any, ...]] = []
     for mark in item.iter_markers(name="filterwarnings"):
         for argument in mark.args:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from pytest_memeval.routing.replaced import Replaced
 from pytest_memeval.routing.said import Block, Said, case_here
 
 _module: Any = warnings
@@ -36,25 +37,16 @@ class Blocks:
 
     def __init__(self, filters: Filters) -> None:
         self._filters = filters
-        self._replaced: list[tuple[Any, str, Any, Any]] = []
+        self._replaced = Replaced()
 
     def watch(self) -> None:
         if not self._replaced:
-            self._replace(_class, "__enter__", self._entering)
-            self._replace(_class, "__exit__", self._exiting)
-            self._replace(_module, "_add_filter", self._adding)
-
-    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        original = getattr(owner, name)
-        ours = make(original)
-        setattr(owner, name, ours)
-        self._replaced.append((owner, name, original, ours))
+            self._replaced.put(_class, "__enter__", self._entering)
+            self._replaced.put(_class, "__exit__", self._exiting)
+            self._replaced.put(_module, "_add_filter", self._adding)
 
     def close(self) -> None:
-        for owner, name, original, ours in self._replaced:
-            if getattr(owner, name) is ours:  # else somebody's stands on it
-                setattr(owner, name, original)
-        self._replaced = []
+        self._replaced.give_back()
 
     def _entering(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def enter(block: Any) -> Any:

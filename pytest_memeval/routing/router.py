@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_memeval.routing.records import Records
+from pytest_memeval.routing.redirects import Redirects
 from pytest_memeval.routing.said import Said, case_here, set_at_hand
 from pytest_memeval.routing.streams import Streams
 from pytest_memeval.routing.threads import Threads
@@ -22,6 +23,7 @@ class Router:
         self._streams = Streams(straight=straight)
         self._records = Records()
         self._threads = Threads()
+        self._redirects = Redirects()
         self._warned = Warned()
         self._logging = logging_plugin
 
@@ -35,6 +37,7 @@ class Router:
         """Watch what is there in an item."""
         self._streams.watch()
         self._threads.watch()
+        self._redirects.watch()
         for name in _HANDLERS:
             self._records.watch(getattr(self._logging, name, None))
 
@@ -75,3 +78,4 @@ class Router:
         self._streams.close()
         self._records.close()
         self._threads.close()
+        self._redirects.close()

@@ -23,6 +23,8 @@ class Said:
     warned: set[tuple[Any, ...]] = field(default_factory=set)
     #: The ``warnings.catch_warnings`` that it is in, the last one innermost.
     blocks: list[Block] = field(default_factory=list)
+    #: Its redirections of standard output and error, the last one innermost.
+    redirections: list[Redirection] = field(default_factory=list)
 
     def keep(self, again: Callable[[], object]) -> None:
         self.parts.append(again)
@@ -37,6 +39,10 @@ class Said:
             except IndexError:
                 return
             again()
+
+    def target(self, name: str) -> Any:
+        """To what the case has redirected ``stdout`` or ``stderr``; ``None`` where it has not."""
+        return next((one.target for one in reversed(self.redirections) if one.name == name), None)
 
     def show_anew(self) -> None:
         """Filters have changed: but for what is shown once a process, Python forgets what it has shown."""
@@ -54,6 +60,15 @@ class Block:
 
     said: Said
     log: list[Any] | None
+
+
+@dataclass(eq=False)
+class Redirection:
+    """One ``contextlib.redirect_stdout`` of a case, or ``redirect_stderr``: ``name`` is the stream's in ``sys``."""
+
+    said: Said
+    name: str
+    target: Any
 
 
 _SAID: ContextVar[Said | None] = ContextVar("memeval_said", default=None)

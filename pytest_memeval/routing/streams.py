@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pytest_memeval.routing.said import said_here
+from pytest_memeval.routing.said import case_here, said_here
 
 NAMES = ("stdout", "stderr")
 
@@ -39,7 +39,7 @@ class Streams:
         for name in NAMES:
             stream = getattr(sys, name)
             outer = self._outer.get(name)
-            if stream is None or stream is outer or (self._straight and outer is None):
+            if stream is None or (self._straight and outer is None):
                 continue
             if "write" not in getattr(stream, "__dict__", {"write"}):
                 # One that allows no change stays as it is.
@@ -78,14 +78,27 @@ def _give_back(owner: Any, name: str) -> None:
 
 def _watch(stream: Any, name: str, outer: Any) -> None:
     """Have the stream's methods look first for whom they are called."""
-    to_outer = getattr(outer, "write", None)
-    stream.write = _Instead(stream, "write", _writing(stream.write, str, partial(_say, name), to_outer))
+    straight = stream is outer
+    to_outer = stream.write if straight else getattr(outer, "write", None)
+    say = partial(_say, name)
+    stream.write = _Instead(stream, "write", _redirected(name, _writing(stream.write, str, say, to_outer)))
+    if straight:
+        return
     stream.flush = _Instead(stream, "flush", _flushing(stream.flush))
     below = getattr(stream, "buffer", None)
     if below is not None and "write" not in getattr(below, "__dict__", {"write"}):
         to_outer = getattr(getattr(outer, "buffer", None), "write", None)
         writing = _writing(below.write, (bytes, bytearray, memoryview), partial(_say_bytes, name), to_outer)
         below.write = _Instead(below, "write", writing)
+
+
+def _redirected(name: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def write(text: Any) -> Any:
+        said = case_here()
+        target = None if said is None else said.target(name)
+        return otherwise(text) if target is None else target.write(text)
+
+    return write
 
 
 def _writing(

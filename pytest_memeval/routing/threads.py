@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any
 
+from pytest_memeval.routing.replaced import Replaced
 from pytest_memeval.routing.said import Said, case_here, routed
 
 
@@ -21,24 +22,15 @@ class Threads:
     """
 
     def __init__(self) -> None:
-        self._replaced: list[tuple[type[Any], str, Any, Any]] = []
+        self._replaced = Replaced()
 
     def watch(self) -> None:
         if not self._replaced:
-            self._replace(threading.Thread, "start", _starting)
-            self._replace(ThreadPoolExecutor, "submit", _submitting)
-
-    def _replace(self, owner: type[Any], name: str, make: Callable[[Any], Any]) -> None:
-        original = getattr(owner, name)
-        ours = make(original)
-        setattr(owner, name, ours)
-        self._replaced.append((owner, name, original, ours))
+            self._replaced.put(threading.Thread, "start", _starting)
+            self._replaced.put(ThreadPoolExecutor, "submit", _submitting)
 
     def close(self) -> None:
-        for owner, name, original, ours in self._replaced:
-            if getattr(owner, name) is ours:  # else somebody's stands on it
-                setattr(owner, name, original)
-        self._replaced = []
+        self._replaced.give_back()
 
 
 def _starting(original: Callable[..., None]) -> Callable[..., None]:

@@ -224,3 +224,76 @@ def test_nothing_is_left_when_the_end_of_the_session_breaks(project: Project) ->
     assert "broke here" in result.stderr.str()
     after = threading.Thread.start, dict(vars(sys.stdout)), logging.getLogger().level, list(warnings.filters)
     assert after == before
+
+
+#: An engine that redirects its output for some time, in threads or tasks.
+REDIRECTING = """
+import asyncio
+import contextlib
+import io
+import random
+import sys
+import time
+
+import pytest
+
+
+def work(case_id):
+    dice = random.Random(case_id)
+    yield dice.random() / 30
+    with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(io.StringIO()) as errors:
+        print("HIDDEN", case_id)
+        yield 0.02 + dice.random() / 20
+        print("HIDDEN", case_id)
+        print("HIDDEN", case_id, file=sys.stderr)
+    assert (output.getvalue(), errors.getvalue()) == (f"HIDDEN {case_id}\\n" * 2, f"HIDDEN {case_id}\\n")
+    print("OUT", case_id, 0)
+
+
+class Threads:
+    name = "threads"
+    version = "1"
+    concurrent = True
+
+    def extract(self, conversation, ctx):
+        for pause in work(ctx.case_id):
+            time.sleep(pause)
+        return []
+
+
+class Tasks:
+    name = "tasks"
+    version = "1"
+
+    async def extract(self, conversation, ctx):
+        for pause in work(ctx.case_id):
+            await asyncio.sleep(pause)
+        return []
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return ENGINE()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop():
+    before = sys.stdout, sys.stderr
+    result = yield
+    assert (sys.stdout, sys.stderr) == before
+    return result
+"""
+
+
+@pytest.mark.parametrize("engine", ["Threads", "Tasks"])
+@pytest.mark.parametrize("capture", ["fd", "sys", "tee-sys", "no"])
+def test_redirected_output_is_each_cases_own(project: Project, capture: str, engine: str) -> None:
+    speaking(project)
+    project.write("conftest.py", REDIRECTING.replace("ENGINE()", f"{engine}()"))
+    mode = ("-n", "2") if capture == "fd" else ()
+    wanted = ("-o", "junit_logging=all", "--junitxml", "junit.xml", "--capture", capture)
+    result = project.run(*wanted, *mode, fresh=True)
+    result.assert_outcomes(passed=COUNT)
+    text = result.stdout.str() + result.stderr.str() + (project.path / "junit.xml").read_text(encoding="utf-8")
+    assert "HIDDEN" not in text
+    assert set(lines(text)) == {("OUT", f"c{number}") for number in range(COUNT)}

@@ -191,3 +191,9 @@ def test_without_pytests_own_plugin_they_are_printed(project: Project) -> None:
 
     for test in ElementTree.parse(project.path / "junit.xml").iter("testcase"):
         assert re.findall(r"OWN of (\w+)$", test.findtext("system-err") or "", re.MULTILINE) == [test.attrib["name"]]
+
+
+@pytest.mark.parametrize("limit", ["1", "8"])
+def test_without_pytests_own_plugin_marks_ask_for_nothing(project: Project, limit: str) -> None:
+    warning(project, c0=("error:OWN",), c5=("error:SHARED",))
+    project.run("-p", "no:warnings", "--memeval-concurrency", limit, fresh=True).assert_outcomes(passed=COUNT)
