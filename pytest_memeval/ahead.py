@@ -29,6 +29,8 @@ class Prepared:
     begun: bool = False
     #: Whether it is not to begin here any more: another process runs the case, or the run is over.
     given_away: bool = False
+    #: Whether all of its work is done, and nobody had cut it short.
+    ended: bool = False
 
     def close(self) -> None:
         """Stop what still runs and close everything the case has opened."""
@@ -82,6 +84,8 @@ class Ahead:
         self.last_in_sight = False
         #: The slot of a case that its item runs by itself.
         self._beside: asyncio.Task[Any] | None = None
+        #: Cases that were stopped by :meth:`break_off`, to be closed.
+        self._stopped: list[Prepared] = []
         #: Between the loop, which begins cases, and the threads that give them away or have them cancelled.
         self._lock = threading.Lock()
 
@@ -152,6 +156,8 @@ class Ahead:
                 except BaseException:
                     # An interrupt: whatever passes a stage is raised again where the item asks for it.
                     return
+            with self._lock:
+                prepared.ended = not prepared.given_away
 
     def take(self, key: str) -> Prepared | None:
         """The case's run, finished or not; the caller closes it."""
@@ -187,11 +193,28 @@ class Ahead:
                     if prepared.work is not None:
                         prepared.work.cancel()
 
+    def break_off(self) -> None:
+        """Begin nothing more, and stop and forget all that is under way. What it has opened is left to :meth:`close`;
+        cases that have come to their end by themselves can still be taken."""
+        with self._lock:
+            self._closed = True
+            for key in [key for key, prepared in self._prepared.items() if not prepared.ended]:
+                prepared = self._prepared.pop(key)
+                prepared.given_away = True
+                if prepared.work is not None:
+                    prepared.work.cancel()
+                self._stopped.append(prepared)
+
+    def ended(self) -> dict[str, Prepared]:
+        """The cases that have come to their end and wait for their items."""
+        return {key: prepared for key, prepared in list(self._prepared.items()) if prepared.ended}
+
     def drop(self) -> None:
         """Stop and forget every case that no item has taken."""
         for key in self._prepared:
             self.part_with(key)  # or the first to be stopped would hand its slot on to the next
-        waiting, self._prepared = list(self._prepared.values()), {}
+        waiting = [*self._stopped, *self._prepared.values()]
+        self._stopped, self._prepared = [], {}
         for prepared in waiting:
             prepared.close()
 

@@ -16,6 +16,8 @@ from pytest_memeval.documents.reader import paused_gc
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.nodes.direct import Assets, can_be_direct, set_up
 from pytest_memeval.nodes.fixture_values import refuse_parameters, refuse_strangers
+from pytest_memeval.nodes.keys import SAID
+from pytest_memeval.nodes.runs import take_ended
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.session import SHARED_OPTIONS, harness_at_collection, harness_of
 from pytest_memeval.settings.checks import check_keys
@@ -27,6 +29,7 @@ from pytest_memeval.variant_items import params_of, with_params
 if TYPE_CHECKING:
     from _pytest.fixtures import FuncFixtureInfo
 
+    from pytest_memeval.ahead import Prepared
     from pytest_memeval.harness import Harness
 
 #: Stages that have a fixture.
@@ -172,6 +175,11 @@ class CaseItem(pytest.Function):
     def getparent(self, cls: type[Any]) -> Any:
         # A fixture of scope module is set up with the file, which is what a module is to a test function.
         return super().getparent(cls) or (self.parent if cls is pytest.Module else None)
+
+    def take_ended(self, prepared: Prepared) -> Callable[[], None]:
+        """Do what is left of the set-up for a case that has come to its end, and give what the call would be."""
+        self.stash[SAID] = prepared.said
+        return take_ended(self, prepared.run).check_expectations
 
     @property
     def case_file(self) -> CaseFile:

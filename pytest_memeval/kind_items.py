@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,9 @@ from pytest_memeval.resume.items import RESUMPTION
 from pytest_memeval.session import harness_at_collection, harness_of
 from pytest_memeval.trials.records import trial_label
 from pytest_memeval.variant_items import params_of, with_params
+
+if TYPE_CHECKING:
+    from pytest_memeval.ahead import Prepared
 
 KIND_FILES = pytest.StashKey[dict[str, KindSet]]()
 TAGS = pytest.StashKey[set[str]]()
@@ -157,6 +160,18 @@ class KindItem(pytest.Function):
         said = self.stash.get(SAID, None)
         if said is not None:
             said.repeat()
+        self._refuse_unmeasured(run)
+
+    def take_ended(self, prepared: Prepared) -> Callable[[], None]:
+        """Do what is left of the set-up for a case that has come to its end, and give what the call would be."""
+        run = prepared.run
+        self.stash[RUN], self.stash[SAID] = run, prepared.said
+        if run.resumption is not None:
+            self.stash[RESUMPTION] = run.resumption
+        self._refuse_unmeasured(run)
+        return self.runtest
+
+    def _refuse_unmeasured(self, run: KindRun) -> None:
         if run.errors:
             lines = (f"{self.place}: [{error.stage}] {error.kind}: {error.message}" for error in run.errors)
             raise StageFailure("\n".join(lines))

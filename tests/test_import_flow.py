@@ -17,6 +17,7 @@ KNOW_PYTEST = {
     "hooks/budget.py",
     "hooks/cases.py",
     "hooks/controller.py",
+    "hooks/ended.py",
     "hooks/foreign_fixtures.py",
     "hooks/html.py",
     "hooks/junit_xml.py",

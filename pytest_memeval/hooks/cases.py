@@ -324,6 +324,10 @@ class CaseHooks:
         if self._called is not None:
             # It is said to have passed, or to have failed, already.
             self._end_now(*self._called)
+        if excinfo.type is KeyboardInterrupt:  # pytest announces its own stops in the same way
+            from pytest_memeval.hooks.ended import report_ended
+
+            report_ended(self.config)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         # A worker whose cases all crashed elsewhere still says what it had to run.

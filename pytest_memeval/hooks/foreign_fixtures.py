@@ -67,6 +67,12 @@ def to_be_made(item: CaseItem | KindItem, fixed: Sequence[str]) -> list[Any]:
     ]
 
 
+def a_fixture_failed(item: CaseItem | KindItem) -> bool:
+    """Whether a fixture that was made before for other items failed or skipped them, and would this one."""
+    made = (definition.cached_result for _, definition in definitions_of(item))
+    return any(cached is not None and cached[2] is not None for cached in made)
+
+
 def _module(function: Any) -> str:
     return getattr(inspect.unwrap(function), "__module__", None) or ""
 

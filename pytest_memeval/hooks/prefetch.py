@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,6 +161,22 @@ class Prefetcher:
         """Prepare nothing more, and stop all that is under way but the case of the item ``but``. From any thread."""
         self._over = True
         self._ahead.cancel(but=but)
+
+    def break_off(self) -> None:
+        """Prepare nothing more, and stop all that is under way; what has ended is kept for :meth:`ended`."""
+        self._over = True
+        self._ahead.break_off()
+
+    def ended(self) -> list[tuple[int, CaseItem | KindItem, Prepared]]:
+        """The cases that have ended before the turn of their items, in the order of these, each with its place."""
+        self._forget_lost()
+        found = []
+        for key, prepared in self._ahead.ended().items():
+            place = self._places[key]
+            item = self._items[place]
+            assert isinstance(item, CaseItem | KindItem)
+            found.append((place, item, prepared))
+        return sorted(found, key=itemgetter(0))
 
     def leave_out(self, path: str) -> None:
         """Prepare nothing more of a case set; its cases that are under way go on until their items take them."""
@@ -405,7 +422,7 @@ class _ItemHooks:
             result = yield
         except BaseException:
             # An interrupt: pytest formats tracebacks first, and calls would go on meanwhile.
-            self._prefetcher.stop()
+            self._prefetcher.break_off()
             raise
         if item.session.shouldfail or item.session.shouldstop:
             self._prefetcher.stop()

@@ -80,29 +80,48 @@ def open_run(
             node, case, engine, llm, prompts=prompts, registry=registry, templates=templates, databases=databases
         )
     try:
-        node.stash[RUN] = run
-        if getattr(node.config.option, "usepdb", False):
-            run.keep_raised()
-        if run.supported and (misspelt := run.misspelt) is not None:
-            raise StageFailure(misspelt, kind="misspelt_method")
-        resumed = key is not None and _resume(node, key, run, ready=prepared is not None)
+        resumed = _accept(node, key, run, ready=prepared is not None)
         yield run
         if prefetcher is not None:
             prefetcher.tell_cost(run.seconds)
         if harness.plan is not None:
             harness.plan.case_done(node.nodeid, run)
-        if harness.settings.keep_db and harness.kept_databases is not None:
-            from pytest_memeval.trials.records import trial_label
-
-            for trial, one in enumerate(getattr(run, "trials", (run,))):
-                name = trial_label(node.nodeid, trial)
-                folder = harness.kept_databases(name)
-                if resumed:
-                    harness.resumer.keep_databases(name, folder)
-                else:
-                    one.keep_databases(folder)
+        _keep_databases(node, run, resumed=resumed)
     finally:
         close()
+
+
+def _accept(node: Any, key: str | None, run: CaseRun, *, ready: bool) -> bool:
+    """Make the run the item's, ``ready`` for one that was begun ahead. Whether it is taken from an earlier run."""
+    node.stash[RUN] = run
+    if getattr(node.config.option, "usepdb", False):
+        run.keep_raised()
+    if run.supported and (misspelt := run.misspelt) is not None:
+        raise StageFailure(misspelt, kind="misspelt_method")
+    return key is not None and _resume(node, key, run, ready=ready)
+
+
+def _keep_databases(node: Any, run: CaseRun, *, resumed: bool) -> None:
+    harness = setup_of(node)
+    if not harness.settings.keep_db or harness.kept_databases is None:
+        return
+    from pytest_memeval.trials.records import trial_label
+
+    for trial, one in enumerate(getattr(run, "trials", (run,))):
+        name = trial_label(node.nodeid, trial)
+        folder = harness.kept_databases(name)
+        if resumed:
+            harness.resumer.keep_databases(name, folder)
+        else:
+            one.keep_databases(folder)
+
+
+def take_ended(node: Any, run: CaseRun) -> Measured:
+    """What the set-up of a case item would have made of a run that has come to its end: the item will have none."""
+    key = key_of(node, run.case, run.engine, run.llm, run.prompts, run.registry, run.templates)
+    _accept(node, key, run, ready=True)
+    _keep_databases(node, run, resumed=False)
+    return all_measured(node, run)
 
 
 def key_of(
