@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 
 import pytest
@@ -87,6 +87,52 @@ def test_no_case_begins_when_those_before_it_are_stopped(end: Callable[[Ahead], 
         ahead.close()
         loop.settle(5)
         assert begun == ["case-0", "case-1", "case-2"]
+    finally:
+        loop.close()
+
+
+@pytest.mark.timeout(60)
+def test_what_had_ended_when_the_rest_was_broken_off_can_still_be_taken() -> None:
+    """Ended is what came to its end by itself, not what ends because it is cancelled."""
+    loop = LoopThread()
+    begun: list[str] = []
+    closed: list[str] = []
+
+    class Stubborn(Work):
+        async def work_ahead(self) -> None:
+            self.begun.append(self.name)
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+
+    class Interrupted(Work):
+        async def work_ahead(self) -> None:
+            raise KeyboardInterrupt
+
+    def make(kind: type[Work], name: str) -> Prepared:
+        resources = ExitStack()
+        resources.callback(closed.append, name)
+        return Prepared(kind(begun, name), resources)
+
+    try:
+        ahead = Ahead(loop, 2)
+        for kind in (Work, Interrupted, Stubborn, Work, Stubborn, Work):
+            ahead.start(f"{kind.__name__}-{len(ahead)}", partial(make, kind, f"{kind.__name__}-{len(ahead)}"))
+        until = time.monotonic() + 30
+        while len(ahead.ended()) < 2 or len(begun) < 4:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        ahead.break_off()
+        assert list(ahead.ended()) == ["Work-0", "Work-3"]
+        loop.settle(5)
+        assert list(ahead.ended()) == ["Work-0", "Work-3"]
+        assert begun == ["Work-0", "Stubborn-2", "Work-3", "Stubborn-4"]
+        assert closed == []
+        assert ahead.take("Stubborn-2") is None
+        first = ahead.take("Work-0")
+        assert first is not None
+        ahead.start("late", partial(make, Work, "late"))
+        ahead.close()
+        assert sorted(closed) == ["Interrupted-1", "Stubborn-2", "Stubborn-4", "Work-3", "Work-5"]
     finally:
         loop.close()
 

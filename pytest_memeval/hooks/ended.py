@@ -60,6 +60,8 @@ def _report(item: CaseItem | KindItem, prepared: Prepared) -> None:
 
     def take(when: Literal["setup", "call", "teardown"], act: Callable[[], None]) -> None:
         call = pytest.CallInfo.from_call(act, when, reraise=(KeyboardInterrupt, pytest.exit.Exception))
+        if call.excinfo is not None:
+            _set_apart(call.excinfo.value)
         reports.append(item.ihook.pytest_runtest_makereport(item=item, call=call))
 
     take("setup", lambda: check.append(item.take_ended(prepared)))
@@ -68,6 +70,15 @@ def _report(item: CaseItem | KindItem, prepared: Prepared) -> None:
     take("teardown", lambda: None)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
+
+
+def _set_apart(error: BaseException) -> None:
+    """Have the error not be told as one that came up while the interrupt was handled."""
+    while (before := error.__context__) is not None:
+        if isinstance(before, KeyboardInterrupt):
+            error.__context__ = None
+            return
+        error = before
 
 
 @contextmanager
