@@ -345,7 +345,7 @@ def licence():
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.name.endswith("3"):
-            item.fixturenames.append("licence")
+            item.fixturenames = [*item.fixturenames, "licence"]
 
 
 @pytest.hookimpl(wrapper=True)
