@@ -317,7 +317,15 @@ class Harness:
         self.kept_databases = lambda node_id: kept_folder(base, node_id)
 
     def close(self) -> None:
-        """Stop the loop and remove the scratch folder. Safe to call twice."""
+        """Stop the loop and remove the scratch folder, whatever interrupts that. Safe to call twice."""
+        try:
+            self._close_parts()
+        finally:
+            scratch, self._scratch = self._scratch, None
+            if scratch is not None:
+                _remove(scratch)
+
+    def _close_parts(self) -> None:
         while self.closers:
             with contextlib.suppress(Exception):
                 self.closers.pop()()
@@ -330,9 +338,14 @@ class Harness:
         cache, self._cache = self._cache, None
         if cache is not None:
             cache.close()
-        scratch, self._scratch = self._scratch, None
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _remove(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _scratch_prefix(run_uid: str) -> str:

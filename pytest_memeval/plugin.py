@@ -83,7 +83,13 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
         config.option.numprocesses = 0
     # xdist is about to put its default in the place of none.
     config.stash[CHOSEN_DIST] = "load" if config.getoption("distload", False) else config.getoption("dist", "no")
-    return (yield)
+    try:
+        return (yield)
+    except BaseException:
+        # An interrupt at the end of the session. pytest's own start cleans up after it; a worker is started by xdist.
+        if hasattr(config, "workerinput"):
+            config._ensure_unconfigure()
+        raise
 
 
 def _plans(config: pytest.Config) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ class Budget:
     def pytest_configure_node(self, node: Any) -> None:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="memeval-stop-"))
+            self.config.add_cleanup(partial(shutil.rmtree, self._folder, ignore_errors=True))
         node.workerinput[STOP_INPUT] = str(self._folder / "stop")
 
     @property
@@ -94,10 +96,6 @@ class Budget:
                 count=left,
             ),
         )
-
-    def pytest_unconfigure(self) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class WorkerBudget:

@@ -7,6 +7,7 @@ import importlib
 import shutil
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +137,7 @@ class Stopper:
     def pytest_configure_node(self, node: Any) -> None:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="memeval-decided-"))
+            self.config.add_cleanup(partial(shutil.rmtree, self._folder, ignore_errors=True))
         node.workerinput[SIGNS_INPUT] = str(self._folder)
 
     def check(self, recorder: Recorder) -> None:
@@ -148,10 +150,6 @@ class Stopper:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         return pass_over(item, nextitem) if self._decided and _is_left_out(item, self._decided) else None
-
-    def pytest_unconfigure(self) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class WorkerStopper:
