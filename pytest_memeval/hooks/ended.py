@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
+from io import StringIO
 from typing import Any, Literal
 
 import pytest
@@ -17,7 +18,6 @@ from pytest_memeval.kind_items import KindItem
 from pytest_memeval.loops import call_within
 from pytest_memeval.nodes.cases import setup_of
 from pytest_memeval.nodes.keys import PREFETCHER
-from pytest_memeval.routing.said import routed
 from pytest_memeval.runner import CaseRun
 from pytest_memeval.workers.stops import interactor_of
 
@@ -36,7 +36,8 @@ def report_ended(config: pytest.Config) -> None:
         if a_fixture_failed(item):
             continue
         started = time.monotonic()
-        with routed(prepared.said):
+        # Whatever is said here would belong to the item's own output, and there is none.
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             measured = call_within(max(0.0, left), partial(_measure, prepared.run))
         left -= time.monotonic() - started
         if measured == (None, None):

@@ -272,13 +272,17 @@ class Prefetcher:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
+        interrupted = False
         try:
             return (yield)
+        except KeyboardInterrupt:
+            interrupted = True
+            raise
         finally:
             # Here rather than at the session's end, which another plugin's fault may keep from this one.
             try:
                 self._forget_lost()
-                self.stop()
+                (self.break_off if interrupted else self.stop)()
             finally:
                 self.router.close()
 
