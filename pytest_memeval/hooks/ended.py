@@ -38,12 +38,14 @@ def report_ended(config: pytest.Config) -> None:
         started = time.monotonic()
         # Whatever is said here would belong to the item's own output, and there is none.
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-            measured = call_within(max(0.0, left), partial(_measure, prepared.run))
+            measured = call_within(left, partial(_measure, prepared.run))
         left -= time.monotonic() - started
         if measured == (None, None):
             # What a hook of the project raises costs this case's report.
             with suppress(Exception), _at_hand(config, place):
                 _report(item, prepared)
+        if left <= 0:
+            return
 
 
 def _measure(run: Any) -> None:
