@@ -132,20 +132,14 @@ class LoopThread:
             raise RuntimeError("called from the loop's own thread: await the coroutine there instead")
         future = asyncio.run_coroutine_threadsafe(contained(work), self.loop())
         try:
-            while True:
-                try:
-                    escaped, result = future.result(timeout)
-                    break
-                except concurrent.futures.TimeoutError:
-                    if future.done() or still_in_time is None or not (still_in_time() and self._answers()):
-                        raise
-        except concurrent.futures.TimeoutError:
-            if future.done():
-                raise
-            future.cancel()
-            if self._counts:
-                _count_left()
-            raise LoopBlocked(self._leave_behind()) from None
+            while not concurrent.futures.wait([future], timeout).done:
+                waits = still_in_time is not None and still_in_time() and self._answers()
+                if not waits and not future.done():
+                    future.cancel()
+                    if self._counts:
+                        _count_left()
+                    raise LoopBlocked(self._leave_behind())
+            escaped, result = future.result()
         except BaseException:
             future.cancel()
             raise

@@ -212,6 +212,27 @@ def test_a_cancelled_call_is_left_behind_and_its_result_dropped(loop: LoopThread
     assert ended.wait(5)
 
 
+def test_work_that_ends_while_it_is_asked_for_its_time_is_not_lost(loop: LoopThread) -> None:
+    over = threading.Event()
+
+    async def work() -> str:
+        while not over.is_set():
+            await asyncio.sleep(0.001)
+        return "its value"
+
+    def still_in_time() -> bool:
+        over.set()
+        deadline = time.monotonic() + 30
+        while asyncio.run_coroutine_threadsafe(others(), loop.loop()).result() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return False
+
+    async def others() -> int:
+        return len(asyncio.all_tasks()) - 1
+
+    assert loop.run(work(), timeout=0.01, still_in_time=still_in_time) == "its value"
+
+
 def test_context_variables_reach_the_thread(loop: LoopThread) -> None:
     variable = contextvars.ContextVar("variable", default="none")
 
