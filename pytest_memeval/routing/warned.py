@@ -41,15 +41,13 @@ class Warned:
         #: The lists in which copies stand: the one between items, and that of the item at hand, a copy of it.
         self._outer: list[Filter] | None = None
         self._inner: list[Filter] | None = None
-
-    @property
-    def active(self) -> bool:
-        return self._outer is not None or self._inner is not None
+        #: Whether copies are to stand anywhere. Cases may still end blocks when they are not.
+        self.active = False
 
     def watch_outer(self) -> None:
         """Stand before what is there between items, once an item has shown which filters are in force in one."""
         if self._copies:
-            self.stand_before()
+            self._begin()
             self._outer = _module.filters
 
     def watch(self, marks: Sequence[Filter]) -> None:
@@ -61,8 +59,13 @@ class Warned:
         if plain != self._plain or not self._copies:
             self._plain = plain
             self._copies = [_copy(one) for one in (*plain, (_module.defaultaction, None, Warning, None, 0))]
-        self.stand_before()
+        self._begin()
         self._inner = _module.filters
+
+    def _begin(self) -> None:
+        with self._lock:
+            self.active = True
+        self.stand_before()
 
     def expect(self, said: Said, marks: Sequence[Filter]) -> None:
         """Hold the case to the filters that its item's marks ask for."""
@@ -87,7 +90,7 @@ class Warned:
     def stand_before(self) -> None:
         """Have the copies, and what shows warnings, before whatever else is there now."""
         with self._lock:
-            if not self._copies:
+            if not self.active:
                 return
             self._blocks.watch()
             self._own = [one for one in self._own if not one[0].past]
@@ -102,6 +105,7 @@ class Warned:
     def rest(self) -> None:
         """Take the copies away: Python goes through them at each warning and pytest at each item."""
         with self._lock:
+            self.active = False
             self._blocks.close()
             for filters in (self._outer, self._inner):
                 if filters is not None:

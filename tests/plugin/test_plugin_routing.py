@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
 import threading
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
@@ -297,3 +298,54 @@ def test_redirected_output_is_each_cases_own(project: Project, capture: str, eng
     text = result.stdout.str() + result.stderr.str() + (project.path / "junit.xml").read_text(encoding="utf-8")
     assert "HIDDEN" not in text
     assert set(lines(text)) == {("OUT", f"c{number}") for number in range(COUNT)}
+
+
+@pytest.mark.parametrize("raised", ["ValueError('broke here')", "SystemExit(3)", "pytest.exit.Exception('left')"])
+def test_nothing_is_left_when_a_hook_breaks(project: Project, raised: str) -> None:
+    """While cases are in blocks of their own, whose ends come when nobody waits for them any more."""
+
+    def state() -> list[Any]:
+        blocks = (warnings.catch_warnings, contextlib.redirect_stdout)
+        methods = [getattr(block, name) for block in blocks for name in ("__enter__", "__exit__")]
+        own = [getattr(warnings, name) for name in ("_showwarnmsg_impl", "_add_filter", "showwarning")]
+        streams = [sys.stdout, sys.stderr, dict(vars(sys.stdout)), dict(vars(sys.stderr))]
+        return [*methods, *own, *streams, threading.Thread.start, list(warnings.filters), logging.getLogger().level]
+
+    speaking(project)
+    text = WAITING.replace("RAISED", raised)
+    project.write("conftest.py", text)
+    before = state()
+    result = project.run("-p", "no:warnings")
+    assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    assert state() == before
+
+
+WAITING = """
+import asyncio
+import contextlib
+import io
+import warnings
+
+import pytest
+
+
+class Engine:
+    name = "waiting"
+    version = "1"
+
+    async def extract(self, conversation, ctx):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            await asyncio.sleep(0.01 if ctx.case_id == "c0" else 30)
+        return []
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return Engine()
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        raise RAISED
+"""
