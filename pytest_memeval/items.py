@@ -16,7 +16,7 @@ from pytest_memeval.documents.reader import paused_gc
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.nodes.direct import Assets, can_be_direct, set_up
 from pytest_memeval.nodes.fixture_values import refuse_parameters, refuse_strangers
-from pytest_memeval.nodes.keys import SAID
+from pytest_memeval.nodes.keys import FILES, SAID
 from pytest_memeval.nodes.runs import take_ended
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.session import SHARED_OPTIONS, harness_at_collection, harness_of
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 #: Stages that have a fixture.
 FIXTURE_STAGES: tuple[str, ...] = ("l1", "l15", "l2", "template", "inject", "search")
 TAGS = pytest.StashKey[set[str]]()
-#: The case sets collected in this process by node id, whether or not any of their cases is left to run.
-FILES = pytest.StashKey[dict[str, CaseSet]]()
 
 
 def _run_case_for(stages: tuple[str, ...]) -> Callable[..., None]:

@@ -102,7 +102,10 @@ def run(
     try:
         with also({getattr(function, "__name__", ""): function for function in metrics}):
             _check(settings, harness, given)
-            works, sets = _works(cases, harness, Values(harness, given))
+            values = Values(harness, given)
+            works, sets = _works(cases, harness, values)
+            if settings.predictions is not None:
+                _tell_sets(values, sets)
             registries = [found for one in sets.values() if (found := getattr(one, "registry", None)) is not None]
             known = dict.fromkeys(name for one in registries or [harness.registry] for name in one.ids)
             check_keys(settings, known)
@@ -118,6 +121,17 @@ def run(
         raise SettingsError(f"run: {error}") from None
     finally:
         harness.close()
+
+
+def _tell_sets(values: Values, sets: Mapping[str, Any]) -> None:
+    """Have recorded outputs know of all case sets of the run, so that none of their rows is scored for several."""
+    from pytest_memeval.cases.models import CaseSet
+    from pytest_memeval.engine.predictions import PredictionsEngine
+    from pytest_memeval.engine.row_choice import SetsOfIds
+
+    own = {path: one for path, one in sets.items() if isinstance(one, CaseSet)}
+    if own and isinstance(engine := values["memeval_engine"], PredictionsEngine):
+        engine.sets = SetsOfIds(own)
 
 
 def _object(given: Any) -> Any:

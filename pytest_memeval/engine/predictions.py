@@ -19,6 +19,7 @@ from pytest_memeval.documents.json_values import json_value
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean, json_fault
 from pytest_memeval.documents.text import read_lines
 from pytest_memeval.engine.protocol import StageContext, StageError
+from pytest_memeval.engine.row_choice import RowChoice, SetsOfIds, is_end_of, rows_of_variant, set_parts, setup_problem
 from pytest_memeval.llm.protocol import CallOptions, ChatModelError, ChatReply
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.outputs import OUTPUT_KEYS, OutputError, Outputs
@@ -31,19 +32,21 @@ ROW_KEYS: tuple[str, ...] = ("case_id", "set", "variant", *OUTPUT_KEYS, "facts",
 RECORDED_OUTPUTS = "recorded outputs"
 #: Kinds of facts that figures or readers need; a fact of another kind is left out of saved predictions.
 KEPT_FACTS: tuple[str, ...] = ("dropped_label", "fuzzy_label", "invalid_item", "bad_decision", "note")
+#: So many case files are named where a row fits more.
+_NAMED = 3
 
 
 def load_predictions(path: Path) -> list[dict[str, Any]]:
     """Read and check a predictions file. Raises DocumentError with every problem and its line."""
     problems: list[Problem] = []
     rows: list[dict[str, Any]] = []
-    seen: dict[tuple[str | None, ...], int] = {}
+    seen: dict[tuple[object, ...], int] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         problem, row = _read_row(line)
         if problem is None and row is not None:
-            key = (row["case_id"], row.get("set"), row.get("variant"))
+            key = (row["case_id"], set_parts(row), row.get("variant"))
             if key in seen:
                 problem = f"case_id {row['case_id']!r} is already on line {seen[key]}"
             seen.setdefault(key, number)
@@ -56,6 +59,15 @@ def load_predictions(path: Path) -> list[dict[str, Any]]:
     if problems:
         raise DocumentError(problems)
     return rows
+
+
+def load_rows(path: Path, variant: str | None = None) -> list[dict[str, Any]]:
+    """The rows that a run of this variant scores, ``None`` for a run without variants. Raises DocumentError."""
+    rows = load_predictions(path)
+    problem = setup_problem(rows) if variant is None else None
+    if problem is not None:
+        raise DocumentError([Problem(path, 0, 0, problem)])
+    return rows_of_variant(rows, variant)
 
 
 def _read_row(line: str) -> tuple[str | None, dict[str, Any] | None]:
@@ -105,11 +117,11 @@ class PredictionsEngine:
 
     def __init__(self, path: Path, *, variant: str | None = None) -> None:
         self.path = path
-        rows = rows_of_variant(load_predictions(path), variant)
+        rows = load_rows(path, variant)
         self.version = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-        self._rows: dict[str, list[dict[str, Any]]] = {}
-        for row in rows:
-            self._rows.setdefault(row["case_id"], []).append(row)
+        self._rows = RowChoice(rows)
+        #: The run's case sets, so that no row is scored for cases of several.
+        self.sets = SetsOfIds({})
         models = {row.get("model") for row in rows}
         #: The chat model that gave all of these outputs, where the file says so.
         self.model: str | None = models.pop() if len(models) == 1 else None
@@ -177,19 +189,32 @@ class PredictionsEngine:
             if fact["stage"] == stage:
                 ctx.record(fact["kind"], **{key: value for key, value in fact.items() if key not in ("kind", "stage")})
 
+    def shared_by(self, case_id: str, case_set: str) -> list[str]:
+        """The case sets of the run whose cases the case's row fits, where these are several."""
+        row = self._rows.row_of(case_id, case_set)
+        names = self._rows.sets_of(row, case_set, self.sets.of(case_id)) if row is not None else []
+        return names if len(names) > 1 else []
+
     def _row(self, ctx: StageContext) -> Mapping[str, Any]:
-        rows = self._rows.get(ctx.case_id, [])
-        named = [row for row in rows if row.get("set") and _is_end_of(row["set"], ctx.case_set)]
-        general = [row for row in rows if not row.get("set")]
-        if named or general:
-            return (named or general)[0]
+        row = self._rows.row_of(ctx.case_id, ctx.case_set)
+        if row is not None:
+            shared = self.shared_by(ctx.case_id, ctx.case_set)
+            if shared:
+                more = f" and {len(shared) - _NAMED} more" if len(shared) > _NAMED else ""
+                raise StageError(
+                    f"{self.path.name} has one row for {ctx.case_id} of several case files,"
+                    f" {', '.join(shared[:_NAMED])}{more}: give the row the one that it is of under the key 'set'",
+                    kind="no_prediction",
+                )
+            return row
+        rows = self._rows.by_case.get(ctx.case_id)
         if rows:
             held = ", ".join(sorted({row["set"] for row in rows}))
             raise StageError(
                 f"{self.path.name} has rows for {ctx.case_id}, but of other case sets: {held}", kind="no_prediction"
             )
         raise StageError(
-            f"{self.path.name} has no row for {ctx.case_id}{did_you_mean(ctx.case_id, self._rows)}",
+            f"{self.path.name} has no row for {ctx.case_id}{did_you_mean(ctx.case_id, self._rows.by_case)}",
             kind="no_prediction",
         )
 
@@ -207,20 +232,6 @@ class NoModel(SyncCompletion):
         raise ChatModelError("no model is asked while recorded outputs are scored")
 
 
-def _is_end_of(end: str, path: str) -> bool:
-    parts, wanted = Path(path).parts, Path(end).parts
-    return parts[-len(wanted) :] == wanted
-
-
-def rows_of_variant(rows: Iterable[dict[str, Any]], variant: str | None) -> list[dict[str, Any]]:
-    """The rows of a variant: its own and those that name none, a case's own before the others. Without a variant all
-    rows count, whatever they name."""
-    if variant is None:
-        return list(rows)
-    fitting = [row for row in rows if row.get("variant") in (None, variant)]
-    return sorted(fitting, key=lambda row: row.get("variant") is None)
-
-
 def unmatched_rows(path: Path, cases: Iterable[tuple[str, str]], variant: str | None = None) -> list[str]:
     """What the rows that belong to none of ``cases``, as (case set, case id), are called; in the file's order."""
     sets: dict[str, list[str]] = {}
@@ -230,7 +241,7 @@ def unmatched_rows(path: Path, cases: Iterable[tuple[str, str]], variant: str | 
     for row in rows_of_variant(load_predictions(path), variant):
         wanted = row.get("set")
         held = sets.get(row["case_id"], ())
-        if not (any(_is_end_of(wanted, case_set) for case_set in held) if wanted else held):
+        if not (any(is_end_of(wanted, case_set) for case_set in held) if wanted else held):
             found.append(f"{row['case_id']} of {wanted}" if wanted else row["case_id"])
     return found
 

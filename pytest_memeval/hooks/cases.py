@@ -21,11 +21,11 @@ from pytest_memeval.code_scopes import code_scope
 from pytest_memeval.garbage import spare_collector, spare_collector_again
 from pytest_memeval.hooks.fixture_names import all_definitions, misspelt_fixtures
 from pytest_memeval.hooks.sharding import SELECTED
-from pytest_memeval.items import FILES, CaseFile, CaseItem, owner_of
+from pytest_memeval.items import CaseFile, CaseItem, owner_of
 from pytest_memeval.kind_items import KindFile, KindItem, each_variant, kind_figure, kind_files, kind_meta, kind_result
 from pytest_memeval.kinds import KindSet
 from pytest_memeval.nodes.cases import StageFailure, fixture_case, setup_of
-from pytest_memeval.nodes.keys import PREFETCHER, PROXY_LINE, RUN, SAID
+from pytest_memeval.nodes.keys import FILES, PREFETCHER, PROXY_LINE, RUN, SAID
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.report.json_report import dumps, own_copy
 from pytest_memeval.results import CaseError, CaseResult

@@ -42,9 +42,10 @@ def check_options(config: pytest.Config) -> None:
         for setup in settings.setups():
             _check_own_parts(config, setup)
         if settings.predictions is not None:
-            from pytest_memeval.engine.predictions import load_predictions
+            from pytest_memeval.engine.predictions import load_rows
 
-            load_predictions(settings.predictions)
+            for setup in settings.setups():
+                load_rows(settings.predictions, setup.variant_name)
         for setup in settings.setups():
             if setup.prompts is not None or setup.prompt_version is not None:
                 _check_prompts(config, setup)

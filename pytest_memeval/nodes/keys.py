@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_memeval.cases.models import CaseSet
     from pytest_memeval.engine.predictions import PredictionsEngine
     from pytest_memeval.hooks.prefetch import Prefetcher
     from pytest_memeval.llm.proxy_calls import CaseLine
@@ -25,3 +26,5 @@ PROXY_LINE: pytest.StashKey[CaseLine] = pytest.StashKey()
 PREFETCHER: pytest.StashKey[Prefetcher] = pytest.StashKey()
 #: This process's predictions file, as each variant has it.
 RECORDED: pytest.StashKey[dict[str | None, PredictionsEngine]] = pytest.StashKey()
+#: The case sets collected in this process by node id, whether or not any of their cases is left to run.
+FILES: pytest.StashKey[dict[str, CaseSet]] = pytest.StashKey()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_memeval.nodes.cases import StageFailure, case_and_set, is_case_item, refuse_faulty, sentences, setup_of
-from pytest_memeval.nodes.keys import PREFETCHER, RECORDED, RUN, SAID
+from pytest_memeval.nodes.keys import FILES, PREFETCHER, RECORDED, RUN, SAID
 from pytest_memeval.nodes.search import corpus_for, embedder_of
 from pytest_memeval.session import harness_of
 
@@ -42,9 +42,11 @@ def recorded_outputs(node: Any, variant: str | None = None) -> PredictionsEngine
     name = setup.settings.variant_name
     if name not in known:
         from pytest_memeval.engine.predictions import PredictionsEngine
+        from pytest_memeval.engine.row_choice import SetsOfIds
 
         with sentences():
             known[name] = PredictionsEngine(setup.settings.predictions, variant=name)
+        known[name].sets = SetsOfIds(node.config.stash.setdefault(FILES, {}))
     return known[name]
 
 
@@ -138,9 +140,12 @@ def key_of(
     if recorded is not None:
         engine, llm = recorded, recorded.no_model()
     with sentences():
-        return harness_of(node.config).resumer.key(
+        key = harness_of(node.config).resumer.key(
             node, case, engine, llm, prompts, registry, templates, case_and_set(node)[1]
         )
+    # What an earlier run took for the case's own row is none beside a case of the same id.
+    unclear = recorded is not None and recorded.shared_by(case.case_id, str(case.path or ""))
+    return f"unclear-{key}" if key and unclear else key
 
 
 def _resume(node: Any, key: str, run: CaseRun, *, ready: bool) -> bool:

@@ -142,6 +142,20 @@ def test_cases_of_files_and_cases_in_code_mix() -> None:
     assert run(file, engine=Lines(), sample=1, seed=3)["counts"]["total"] == 1
 
 
+def test_a_row_of_recorded_outputs_is_scored_for_one_file_alone() -> None:
+    files = [write([case("x", "identity: is tall")], name=f"{name}.yaml") for name in "ab"]
+    row = {"case_id": "x", "l1": [{"content": "is tall", "dimensions": ["identity"]}]}
+    rows = Path("rows.jsonl")
+    rows.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    both = run(files, predictions=rows)
+    assert [one["errors"][0]["kind"] for one in both["per_case"]] == ["no_prediction"] * 2
+    assert "one row for x of several case files, a.yaml, b.yaml: give" in both["per_case"][0]["errors"][0]["message"]
+    assert run(files[0], predictions=rows)["counts"]["errored"] == 0
+    rows.write_text("".join(json.dumps({**row, "variant": name}) + "\n" for name in "ab"), encoding="utf-8")
+    with pytest.raises(DocumentError, match="rows of the variants a, b"):
+        run(files[0], predictions=rows)
+
+
 def test_a_case_in_code_that_cannot_be_measured_is_an_error() -> None:
     report = run(EvalCase("empty"), engine=Lines())
     assert report["per_case"][0]["errors"][0]["kind"] == "invalid_case"

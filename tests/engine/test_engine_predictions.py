@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pytest_memeval.documents.problems import DocumentError
 from pytest_memeval.engine.predictions import KEPT_FACTS, PredictionsEngine, load_predictions, prediction_rows
 from pytest_memeval.engine.protocol import StageError, supported_stages
+from pytest_memeval.engine.row_choice import SetsOfIds
 from pytest_memeval.llm.protocol import ChatModelError
 from pytest_memeval.results import CallRecord, CaseResult
 from pytest_memeval.values import Memory
@@ -226,3 +228,68 @@ def test_the_schema_has_every_field(tmp_path: Path) -> None:
     }.items():
         known = set(schema["$defs"][name]["properties"]) - {"memory_id"}
         assert known == {field.name for field in fields(cls)}
+
+
+def test_rows_of_several_variants_are_of_no_run_without_any(tmp_path: Path) -> None:
+    a, b = {**ROW, "variant": "a"}, {**ROW, "variant": "b"}
+    for file_rows in ([a, b], [b, a], [a, {**b, "case_id": "other"}]):
+        with pytest.raises(DocumentError, match="holds rows of the variants a, b, and this run has no variants"):
+            PredictionsEngine(write(tmp_path, *file_rows))
+    for file_rows in ([a, ROW], [ROW, a]):
+        with pytest.raises(DocumentError, match="two rows for eval-001, one of the variant a and one that names none"):
+            PredictionsEngine(write(tmp_path, *file_rows))
+    assert PredictionsEngine(write(tmp_path, a, {**ROW, "case_id": "other"})).stages
+    assert PredictionsEngine(write(tmp_path, a, b), variant="a").stages
+
+
+def test_the_row_that_names_the_most_of_a_path_is_taken_in_any_order(tmp_path: Path) -> None:
+    found = [{"case_id": "x", "set": path, "l1": [{"content": path}]} for path in ("a.yaml", "new/a.yaml")]
+    for order in (found, found[::-1]):
+        engine = PredictionsEngine(write(tmp_path, *order))
+        [one] = engine.extract([], context("x", "/p/new/a.yaml"))
+        [other] = engine.extract([], context("x", "/p/old/a.yaml"))
+        assert (one.content, other.content) == ("new/a.yaml", "a.yaml")
+    with pytest.raises(DocumentError, match="already on line 1"):
+        load_predictions(write(tmp_path, found[0], {**found[0], "set": "./a.yaml"}))
+
+
+@dataclass
+class Named:
+    case_id: str
+
+
+@dataclass
+class Cases:
+    path: Path
+    cases: tuple[Named, ...]
+
+
+def test_a_row_of_several_sets_is_none_of_theirs(tmp_path: Path) -> None:
+    sets = {f"{name}/c.yaml": Cases(Path(f"/p/{name}/c.yaml"), (Named("x"), Named(name))) for name in "ab"}
+
+    def engine(*given: Mapping[str, Any]) -> PredictionsEngine:
+        found = PredictionsEngine(write(tmp_path, *({"case_id": "x", "l1": [], **row} for row in given)))
+        found.sets = SetsOfIds(sets)
+        return found
+
+    for row in ({}, {"set": "c.yaml"}):
+        for name in "ab":
+            with pytest.raises(
+                StageError, match=r"one row for x of several case files, a/c\.yaml, b/c\.yaml:"
+            ) as found:
+                engine(row).extract([], context("x", f"/p/{name}/c.yaml"))
+            assert found.value.kind == "no_prediction"
+    # One that is left for one set alone is that set's, and an id of one set needs none.
+    both = engine({"set": "a/c.yaml"}, {})
+    assert both.extract([], context("x", "/p/a/c.yaml")) == both.extract([], context("x", "/p/b/c.yaml")) == []
+    assert engine({"case_id": "a"}).extract([], context("a", "/p/a/c.yaml")) == []
+    # A set that is collected later counts, too.
+    late = engine({"case_id": "b"})
+    assert late.extract([], context("b", "/p/b/c.yaml")) == []
+    sets["later.yaml"] = Cases(Path("/p/later.yaml"), (Named("b"),))
+    with pytest.raises(StageError, match=r"b/c\.yaml, later\.yaml"):
+        late.extract([], context("b", "/p/b/c.yaml"))
+    for at in range(4):
+        sets[f"more-{at}.yaml"] = Cases(Path(f"/p/more-{at}.yaml"), (Named("b"),))
+    with pytest.raises(StageError, match=r"b/c\.yaml, later\.yaml, more-0\.yaml and 3 more: give"):
+        late.extract([], context("b", "/p/b/c.yaml"))

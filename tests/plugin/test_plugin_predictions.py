@@ -223,3 +223,63 @@ def test_tests_that_use_a_case_too_write_no_second_row(project: Project) -> None
     project.run("--memeval-save-predictions", "saved.jsonl").assert_outcomes(passed=2)
     assert len((project.path / "saved.jsonl").read_text(encoding="utf-8").splitlines()) == 1
     project.run("--memeval-predictions", "saved.jsonl").assert_outcomes(passed=2)
+
+
+@MODES
+def test_rows_of_several_variants_are_refused_in_a_run_without_any(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(simple(1))
+    found = [
+        {"case_id": "eval-001", "variant": name, "l1": [memory(text)]}
+        for name, text in (("old", "nothing"), ("new", "fact number 1"))
+    ]
+    for order in (found, found[::-1]):
+        result = project.run("--memeval-predictions", rows(project, *order), *mode)
+        assert result.ret == 4
+        said = [line for line in result.stderr.lines if "outputs.jsonl" in line]
+        assert [line[line.index("holds") :] for line in said] == [
+            "holds rows of the variants new, old, and this run has no variants: keep the rows of one of them, or name"
+            " the variants with --memeval-variant"
+        ]
+    # Those of one variant need none, and neither does a run over these variants.
+    project.run("--memeval-predictions", rows(project, found[1]), *mode).assert_outcomes(passed=1)
+    named = ("--memeval-variant=old=", "--memeval-variant=new=engine:reference")
+    project.run("--memeval-predictions", rows(project, *found), *named, *mode).assert_outcomes(passed=2)
+
+
+@MODES
+def test_a_row_without_a_set_is_no_row_of_cases_in_two_files(project: Project, mode: tuple[str, ...]) -> None:
+    for name in ("a", "b"):
+        project.cases(
+            [case("x", "x: y", truth=[("identity", f"the file is {name * 5}")]), *simple(1)],
+            name=f"cases/{name}.yaml",
+            gates=["P0 l1.dimension_micro_f1 >= 1"],
+        )
+    row = {"case_id": "x", "l1": [memory("the file is aaaaa")]}
+    known = [{**row, "case_id": "eval-001", "set": f"{name}.yaml", "l1": [memory("fact number 1")]} for name in "ab"]
+    file = rows(project, row, *known)
+    reports = []
+    for chosen in (["cases/a.yaml", "cases/b.yaml"], ["cases/b.yaml", "cases/a.yaml"], ["-kx", "cases"]):
+        result = project.run("--memeval-predictions", file, *chosen, *mode)
+        assert result.ret == 1
+        report = project.report()
+        reports.append([(one["node_id"], one["outcome"], one["errors"]) for one in report["per_case"]])
+        assert {gate["status"] for gate in report["gates"]} == {"unmeasured"}
+    assert reports[0] == reports[1]
+    errors = [(node_id, error["kind"], error["message"]) for node_id, _, errors in reports[0] for error in errors]
+    sentence = (
+        "outputs.jsonl has one row for x of several case files, cases/a.yaml, cases/b.yaml: give the row the one that"
+        " it is of under the key 'set'"
+    )
+    assert errors == [(f"cases/{name}.yaml::x", "no_prediction", sentence) for name in "ab"]
+    assert [entry for entry in reports[0] if not entry[0].endswith("001")] == reports[2]
+    # In a run of one of the files it is clear.
+    project.run("--memeval-predictions", file, "cases/a.yaml", *mode).assert_outcomes(passed=2)
+
+
+@MODES
+def test_a_row_taken_for_one_file_is_not_gone_on_with_beside_another(project: Project, mode: tuple[str, ...]) -> None:
+    for name in ("a", "b"):
+        project.cases([case("x", "x: y", truth=[("identity", f"the file is {name * 5}")])], name=f"cases/{name}.yaml")
+    file = rows(project, {"case_id": "x", "l1": [memory("the file is aaaaa")]})
+    project.run("--memeval-predictions", file, "cases/a.yaml", *mode).assert_outcomes(passed=1)
+    project.run("--memeval-predictions", file, "--memeval-resume", "out", *mode).assert_outcomes(errors=2)
