@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pytest_memeval.workers.crashes import Crashes
 
 PHASES = ("setup", "call", "teardown")
+#: pytest's options under which nothing is run: it shows what there is.
+_SHOWING = ("collectonly", "setuponly", "setupplan", "showfixtures", "show_fixtures_per_test")
 #: The ways of sharing out items under which a worker may be asked for some back; "no": ours to choose.
 MAY_STEAL = ("no", "worksteal")
 #: Those that outlive a worker as they are, or run each item in every worker.
@@ -159,10 +161,9 @@ class Controller:
             self._collected.update(cases)
 
     def _evaluates_nothing(self) -> bool:
-        option = self.config.option
         if self.config.pluginmanager.hasplugin("memeval-plan"):
             return True
-        return bool(option.collectonly or getattr(option, "setuponly", False) or getattr(option, "setupplan", False))
+        return any(getattr(self.config.option, name, False) for name in _SHOWING)
 
     # -- records -----------------------------------------------------------------------------------------------
 

@@ -66,6 +66,8 @@ def _named_case(node: Any) -> tuple[EvalCase, CaseSet | None]:
                 raise _refuse(node, f"@pytest.mark.memeval has no {key!r}{did_you_mean(key, MARKER_KEYS)}")
         if marker.args:
             raise _refuse(node, "@pytest.mark.memeval takes keywords only: case=..., gate=...")
+        if not isinstance(gate := marker.kwargs.get("gate", False), bool):
+            raise _refuse(node, f"gate must be True or False, got {gate!r}")
     wanted = marker.kwargs.get("case") if marker is not None else None
     if wanted is None:
         raise _refuse(node, 'name the case with @pytest.mark.memeval(case="file.yaml::id"): its fixtures need one')

@@ -10,6 +10,7 @@ from pytest_memeval.case_counts import one_per_case
 from pytest_memeval.gates import GateResult, evaluate_gates, p0_status, passed_p0
 from pytest_memeval.metrics.thresholds import TOLERANCE
 from pytest_memeval.qa_figures import question_report
+from pytest_memeval.report.decision_notes import decision_warnings
 from pytest_memeval.report.entries import add_usage, case_entry, usage_of
 from pytest_memeval.report.funnel import run_funnel
 from pytest_memeval.report.messages import run_note, text
@@ -128,7 +129,7 @@ def is_embedded(model: Mapping[str, Any]) -> bool:
 
 
 def _add_warnings(sections: Mapping[str, Any], records: Sequence[CaseResult], report_text: str) -> None:
-    """What searched, and what the figures of search and of sections cannot tell."""
+    """What searched, and what the figures of search, of sections and of decisions cannot tell."""
     section = sections.get("search")
     if section is not None:
         section["setup"] = search_setup(records)
@@ -136,6 +137,9 @@ def _add_warnings(sections: Mapping[str, Any], records: Sequence[CaseResult], re
     placed = sections.get("l2")
     if placed is not None and (warnings := section_warnings(records, report_text)):
         placed["warnings"] = warnings
+    decided = sections.get("l15")
+    if decided is not None and (warnings := decision_warnings(records, report_text)):
+        decided["warnings"] = warnings
 
 
 def report_notes(

@@ -16,7 +16,7 @@ from pytest_memeval import __version__
 from pytest_memeval.llm.redaction import without_keys
 from pytest_memeval.report.messages import text
 from pytest_memeval.results import RunInfo
-from pytest_memeval.runs.notes import call_notes, judge_info, model_info, prediction_notes, trial_notes
+from pytest_memeval.runs.notes import call_notes, judge_info, model_info, prediction_notes, repeated_notes, trial_notes
 
 if TYPE_CHECKING:
     from pytest_memeval.runs.recorder import Recorder
@@ -63,6 +63,7 @@ def run_info(recorder: Recorder, *, partial: str | None, notes: tuple[str, ...])
             *left,
             *call_notes(recorder.results.values(), settings),
             *trial_notes(recorder.results.values(), settings),
+            *repeated_notes(recorder.results.values()),
             *prediction_notes(recorder.results.values(), settings, partial),
         ),
         config={

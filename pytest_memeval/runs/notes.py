@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,17 @@ def trial_notes(results: Iterable[CaseResult], settings: Settings) -> tuple[str,
     if not once:
         return ()
     return (text("run_note.once", count=len(once)),)
+
+
+def repeated_notes(results: Iterable[CaseResult]) -> tuple[str, ...]:
+    """Which cases of files count more than once, because tests with ``gate=True`` measure them, too."""
+    times = Counter((result.set, result.case_id) for result in results if not result.set.endswith(".py"))
+    often = sorted(case for case, count in times.items() if count > 1)
+    if not often:
+        return ()
+    named = [f"{path}::{case_id} ({times[path, case_id]} times)" for path, case_id in often[:_NAMED]]
+    more = ", …" if len(often) > _NAMED else ""
+    return (text("run_note.repeated", count=len(often), cases=", ".join(named) + more),)
 
 
 def _pending_note(count: int, settings: Settings) -> tuple[str, ...]:

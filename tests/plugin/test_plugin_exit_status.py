@@ -207,3 +207,12 @@ def test_a_failure_and_an_error_stay_one_whatever_the_gates_say(project: Project
     result = project.run("--memeval-no-gate", *mode)
     result.assert_outcomes(passed=7, failed=1, errors=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize("option", ["--fixtures", "--fixtures-per-test", "--collect-only", "--setup-plan"])
+def test_a_run_that_only_shows_what_there_is_evaluates_no_gates(project: Project, option: str) -> None:
+    project.cases(good_cases(2), gates=["P0 l1.dimension_micro_f1 >= 0.9"])
+    result = project.run(option, "-q")
+    assert result.ret == 0
+    assert "P0" not in result.stdout.str()
+    assert not (project.path / "out").exists()

@@ -364,6 +364,54 @@ def test_an_unsupported_stage_and_a_failed_one_are_one_sentence(project: Project
     assert [(error["stage"], error["kind"]) for error in entry["errors"]] == [("l1", "engine_exception")]
 
 
+GATED_AGAIN = """
+import pytest
+
+
+@pytest.mark.parametrize("secret", ["a", "b", "c"])
+@pytest.mark.memeval(case="cases/v001.yaml::eval-001", gate=True)
+def test_no_secret(secret, memeval_l1):
+    assert secret not in memeval_l1.output[0].id
+
+
+@pytest.mark.memeval(case="cases/v001.yaml::eval-002")
+def test_counts_for_nothing(memeval_l1):
+    assert memeval_l1.error is None
+"""
+
+
+@MODES
+def test_cases_that_count_more_than_once_are_named(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2))
+    project.write("test_again.py", GATED_AGAIN)
+    note = "1 case(s) count more than once, since tests with gate=True are counted beside a case's own item and beside"
+    result = project.run(*mode)
+    assert result.ret == 0
+    assert f"{note} each other: cases/v001.yaml::eval-001 (4 times)" in " ".join(result.stdout.str().split())
+    assert [each for each in project.report()["notes"] if note in each]
+    assert project.report()["l1"]["counts"]["scored"] == 5
+    assert note not in project.run("cases", *mode).stdout.str()
+
+
+@MODES
+@pytest.mark.parametrize("value", ["'no'", "1", "None"])
+def test_gate_is_true_or_false(project: Project, mode: tuple[str, ...], value: str) -> None:
+    project.cases(good_cases(1))
+    project.write(
+        "test_mine.py",
+        f"""
+        import pytest
+
+        @pytest.mark.memeval(case="cases/v001.yaml::eval-001", gate={value})
+        def test_it(memeval_l1):
+            pass
+        """,
+    )
+    result = project.run("test_mine.py", *mode)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"*test_mine.py::test_it: gate must be True or False, got {value}*"])
+
+
 def test_an_engine_cannot_take_a_case_out_of_the_figures(project: Project) -> None:
     project.write(
         "conftest.py",

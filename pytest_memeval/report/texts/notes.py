@@ -68,6 +68,26 @@ NOTE_TEXTS: Mapping[str, tuple[str, str]] = {
         "The engine filled {count} further section(s) that their modes do not have.",
         "引擎还填充了 {count} 个其模式中没有的分区。",
     ),
+    "action_unknown_near": (
+        "The engine decided {action} in {cases} case(s), which is no action; such decisions count as none. The actions"
+        " are {known}; the nearest is {nearest}.",
+        "引擎在 {cases} 个用例中给出的动作 {action} 不存在，这样的决定视为未作决定。可用的动作有 {known}；"
+        "最接近的是 {nearest}。",
+    ),
+    "action_unknown": (
+        "The engine decided {action} in {cases} case(s), which is no action; such decisions count as none. The actions"
+        " are {known}.",
+        "引擎在 {cases} 个用例中给出的动作 {action} 不存在，这样的决定视为未作决定。可用的动作有 {known}。",
+    ),
+    "action_unknown_more": (
+        "The engine gave {count} further action(s) that do not exist.",
+        "引擎还给出了 {count} 个不存在的动作。",
+    ),
+    "decision_lost": (
+        "The engine decided about memories that do not exist (memory_index counts from 0) in {cases} case(s); such"
+        " decisions count as none.",
+        "引擎在 {cases} 个用例中对不存在的记忆作了决定（memory_index 从 0 开始），这样的决定视为未作决定。",
+    ),
     "search_numpy": (
         "Search by vectors ran as an exact numpy scan, not on sqlite-vec: {why}. The ranking is the same.",
         "向量检索使用 numpy 精确扫描，而非 sqlite-vec：{why}。排序结果相同。",

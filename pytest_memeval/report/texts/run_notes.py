@@ -9,6 +9,11 @@ RUN_NOTES: Mapping[str, tuple[str, str]] = {
         "{count} row(s) of {file} belong to no case of this run: {rows}",
         "{file} 中有 {count} 行不属于本次运行的任何用例：{rows}",
     ),
+    "repeated": (
+        "{count} case(s) count more than once, since tests with gate=True are counted beside a case's own item and"
+        " beside each other: {cases}",
+        "有 {count} 个用例被计入多次：带 gate=True 的测试会与用例自身的测试项以及彼此重复计数：{cases}",
+    ),
     "once": (
         "{count} case(s) were measured once: --memeval-trials is for items of case files, and not for tests in Python",
         "有 {count} 个用例只测量了一次：--memeval-trials 只用于用例文件，不用于 Python 测试",
