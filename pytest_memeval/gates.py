@@ -367,8 +367,12 @@ class _Scope:
             return _Finding(
                 UNMEASURED, "broken_files", {"files": ", ".join(path for path, _ in self._run.broken_files)}
             )
-        if self._run.not_run:
-            return _Finding(UNMEASURED, "not_run", {"missing": len(self._run.not_run), "here": self._missing_here()})
+        gone = [node_id for path, node_id in self._run.gone if path == self._scope.path]
+        if gone:
+            return _Finding(UNMEASURED, "gone", {"count": len(gone), "first": gone[0]})
+        missing = len(self._run.not_run) - len(self._run.gone)
+        if missing:
+            return _Finding(UNMEASURED, "not_run", {"missing": missing, "here": self._missing_here()})
         return None
 
     def _measured(

@@ -45,8 +45,9 @@ def rescore_report(
 ) -> tuple[dict[str, Any], list[CaseResult]]:
     """The report that the stored outputs give with today's labels, and its case results.
 
-    ``case_sets`` holds the case files by their path in the report. A case that is no longer in its file is left out,
-    one that the run did not have is not measured; the report's notes say how many. Raises ReportError for a report
+    ``case_sets`` holds the case files by their path in the report. A case that is no longer in its file is left out
+    and counts as not run, so that no gate of the file passes for that; one that the run did not have is not measured.
+    The report's notes say how many. Raises ReportError for a report
     without texts (``memeval_report_text`` was not ``full``), since similarity needs them, and for damaged outputs.
     """
     policy = report.get("config", {}).get("options", {}).get("report_text", "full")
@@ -62,12 +63,14 @@ def rescore_report(
         if isinstance(loaded, CaseSet)
     }
     results: list[CaseResult] = []
-    in_code = gone = changed = 0
+    in_code = changed = 0
+    gone: list[tuple[str, str]] = []
     for record in records:
         case = by_id.get(record.set, {}).get(record.case_id)
         if case is None:
             in_code += record.set not in case_sets
-            gone += record.set in case_sets
+            if record.set in case_sets:
+                gone.append((record.set, record.node_id))
             continue
         changed += case.content_hash != record.content_hash
         here = replace(change, scoring=replace(change.scoring, cutoffs=cutoffs.get(record.set, CUTOFFS)))
@@ -83,6 +86,7 @@ def rescore_report(
             raise ReportError(f"The outputs of {record.node_id} cannot be read: {error}.") from None
     known = {(record.set, record.case_id) for record in records} | _not_run(run)
     added = sum((path, name) not in known for path, cases in by_id.items() for name in cases)
+    said = _notes(in_code=in_code, gone=len(gone), changed=changed, added=added)
     # What an interrupted run left out is made now.
     outdated = {text("note.hurried", lang, count=len(records)) for lang in ("en", "zh")}
     run = replace(
@@ -93,10 +97,11 @@ def rescore_report(
         gates_enabled=run.gates_enabled or bool(change.gates),
         stopping=_without_verdicts(run.stopping),
         partial=run.partial or ("selected" if added else None),
-        not_run=tuple((path, node) for path, node in run.not_run if path in case_sets),
+        not_run=(*((path, node) for path, node in run.not_run if path in case_sets), *gone),
+        gone=(*((path, node) for path, node in run.gone if path in case_sets), *gone),
         notes=(
             *(note for note in run.notes if note not in outdated),
-            *_notes(in_code=in_code, gone=gone, changed=changed, added=added),
+            *(note for note in said if note not in run.notes),
         ),
     )
     infos = [

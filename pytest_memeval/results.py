@@ -254,6 +254,8 @@ class RunInfo:
     max_error_rate: float = 0.0
     partial: str | None = None
     not_run: tuple[tuple[str, str], ...] = ()
+    #: Those of ``not_run`` that the run did measure, and that were in their files no more when it was scored again.
+    gone: tuple[tuple[str, str], ...] = ()
     #: Case files that could not be read, each with the first thing that is wrong with it.
     broken_files: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()

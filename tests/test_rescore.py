@@ -197,13 +197,53 @@ def test_gates_of_the_ini_are_kept_and_a_run_without_any_gets_those_named(run: R
 def test_a_removed_case_is_left_out_and_an_added_one_is_told(run: Run) -> None:
     run.run()
     removed = run.entries.pop(0)
-    again = run.again()
+    again = run.again(status=1)
     assert [one["case_id"] for one in again["per_case"]] == ["b"]
+    assert (again["counts"]["not_run"], again["not_run"]) == (1, [["cases/v001.yaml", "cases/v001.yaml::a"]])
     assert any("1 case(s) of the run are no longer in their files" in note for note in again["notes"])
     run.entries = [removed, *run.entries, entry("new", "is new here")]
     again = run.again()
     assert again["partial"] == "selected"
     assert any("1 case(s) of the files were not part of the run" in note for note in again["notes"])
+
+
+@pytest.mark.parametrize("change", ["renamed", "removed", "filtered"])
+def test_a_run_is_no_better_for_the_cases_that_its_file_lost(
+    run: Run, change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = "l1.memory_recall{difficulty=hard}" if change == "filtered" else "l1.memory_recall"
+    run.meta = {"gates": [f"P0 {gate} >= 0.9", "P1 l1.memory_recall >= 0.1"]}
+    run.entries.append(entry("bad", "is said", difficulty="hard"))
+    run.entries[-1]["expected_l1"]["memories"] = [{"content": "sings in a choir", "dimensions": ["identity"]}]
+    other = run.file.with_name("v002.yaml")
+    other.parent.mkdir()
+    other.write_text(f"meta: {{gates: [P0 l1.memory_recall >= 0.9]}}\ncases: {json.dumps([entry('x', 'is tall')])}\n")
+    assert run.run()["summary"]["passed_p0"] is False
+    if change == "renamed":
+        run.entries[-1]["case_id"] = "bad-2"
+    else:
+        run.entries.pop()
+    again = run.again(status=1)
+    assert (again["summary"]["passed_p0"], again["counts"]["not_run"]) == (False, 1)
+    statuses = {(one["scope"], one["level"]): one["status"] for one in again["gates"]}
+    assert statuses == {
+        ("cases/v001.yaml", "P0"): "unmeasured",
+        ("cases/v001.yaml", "P1"): "passed",
+        ("cases/v002.yaml", "P0"): "passed",
+    }
+    sentence = (
+        "1 case(s) that the run measured are in this file no more, cases/v001.yaml::bad for one: give them their ids"
+        " back, or run again."
+    )
+    assert again["gates"][0]["reason"] == sentence
+    assert sentence in capsys.readouterr().out
+    assert not any("left no result" in note for note in again["notes"])
+    # Nor is it for being scored twice.
+    assert main(["rescore", str(run.out / "rescored"), "--output", "twice"]) == 1
+    assert load(run.path / "twice")["gates"][0]["reason"] == sentence
+    # With the case back in its place the run is what it was.
+    run.entries[-1 if change == "renamed" else 2 :] = [{**entry("bad", "is said", difficulty="hard")}]
+    run.again()
 
 
 def test_a_stage_labelled_since_cannot_be_told_from_the_record(run: Run) -> None:

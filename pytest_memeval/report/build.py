@@ -83,6 +83,7 @@ def build_report(
         "variant": dict(run.variant) if run.variant is not None else None,
         "stopping": dict(run.stopping) if run.stopping is not None else None,
         "not_run": [list(entry) for entry in run.not_run],
+        **({"gone": [list(entry) for entry in run.gone]} if run.gone else {}),
         "broken_files": [list(entry) for entry in run.broken_files],
         "stages": {
             "selected": list(run.stages),
@@ -160,8 +161,8 @@ def report_notes(
     chosen = run.partial == "selected" or (run.partial == "decided" and stopping.get("selected"))
     if run.partial == "aborted" or (chosen and run.shard is None):
         ids.append((f"partial_{'selected' if chosen else run.partial}", {}))
-    if run.not_run:
-        ids.append(("not_run", {"count": len(run.not_run)}))
+    if len(run.not_run) > len(run.gone):
+        ids.append(("not_run", {"count": len(run.not_run) - len(run.gone)}))
     ids += (("broken_file", {"path": path, "problem": problem}) for path, problem in run.broken_files)
     if run.shard is not None:
         pass  # said above

@@ -239,6 +239,7 @@ def _run_of(report: Mapping[str, Any]) -> RunInfo:
         max_error_rate=report["gating"]["max_error_rate"],
         partial=report["partial"],
         not_run=tuple((entry[0], entry[1]) for entry in report["not_run"]),
+        gone=tuple((entry[0], entry[1]) for entry in report.get("gone", ())),
         broken_files=tuple((entry[0], entry[1]) for entry in report.get("broken_files", ())),
         notes=tuple(report["run_notes"]),
         shard=report.get("shard"),

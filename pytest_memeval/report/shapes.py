@@ -60,6 +60,8 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "stopping/scopes/*": (_OBJECT,),
     "not_run": (_LIST,),
     "not_run/*": (_LIST,),
+    "gone": (_LIST,),
+    "gone/*": (_LIST,),
     "broken_files": (_LIST,),
     "broken_files/*": (_LIST,),
     "stages": (_OBJECT,),

@@ -54,6 +54,11 @@ REASON_TEXTS: Mapping[str, tuple[str, str]] = {
         "{missing} selected case(s) left no result ({here} of them in this file).",
         "有 {missing} 个所选用例没有留下结果（其中 {here} 个在该文件中）。",
     ),
+    "gone": (
+        "{count} case(s) that the run measured are in this file no more, {first} for one: give them their ids back, or"
+        " run again.",
+        "该运行测量过的 {count} 个用例（如 {first}）已不在该文件中：请恢复其标识，或重新运行。",
+    ),
     "broken_files": (
         "A case file of the run could not be read: {files}.",
         "本次运行有用例文件无法读取：{files}。",
