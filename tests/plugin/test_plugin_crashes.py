@@ -77,7 +77,7 @@ def test_the_case_of_a_worker_that_dies_is_errored_and_the_rest_goes_on(project:
         "l2": "no_truth",
     }
     assert report["gates"][0]["status"] == "unmeasured"
-    assert report["run_notes"] == ["1 worker process(es) crashed"]
+    assert report["run_notes"] == ["1 case(s) errored because their worker process died"]
     assert sorted(project.journal()) == sorted(entry["node_id"] for entry in report["per_case"])
     cases = junit(project)
     assert sorted(cases) == sorted(project.outcomes())
@@ -100,7 +100,7 @@ def test_a_death_costs_one_case_however_items_are_shared_out(project: Project, d
     assert "INTERNALERROR" not in result.stdout.str()
     report = project.report()
     assert report["counts"] == {"scored": 14, "errored": 1, "skipped": 0, "not_run": 0, "total": 15}
-    assert report["run_notes"] == ["1 worker process(es) crashed"]
+    assert report["run_notes"] == ["1 case(s) errored because their worker process died"]
     assert len(junit(project)) == 15
     assert sorted(project.journal()) == sorted(entry["node_id"] for entry in report["per_case"])
 
@@ -296,7 +296,7 @@ def test_a_death_that_was_anothers_is_no_attempt_of_the_case_at_hand(project: Pr
     # The innocent one is run again by itself; the other one has its attempts, each by itself.
     assert f"{1 + int(reruns)} rerun" in result.stdout.str()
     assert {name for name, outcome in project.outcomes().items() if outcome == "errored"} == {"dead"}
-    assert project.report()["run_notes"] == ["1 worker process(es) crashed"]
+    assert project.report()["run_notes"] == ["1 case(s) errored because their worker process died"]
     assert len(project.journal()) == 7
 
 

@@ -43,7 +43,7 @@ RUN_NOTES: Mapping[str, tuple[str, str]] = {
         " price (--memeval-prices).",
         "{option} 未计入费用未知的请求：{models}。回答须带有 usage，模型须有价格（--memeval-prices）。",
     ),
-    "crashed": ("{count} worker process(es) crashed", "有 {count} 个工作进程崩溃"),
+    "crashed": ("{count} case(s) errored because their worker process died", "有 {count} 个用例因工作进程崩溃而出错"),
     "in_code": (
         "{count} case(s) are built in the code of a test and were left out",
         "有 {count} 个用例在测试代码中构造，已略去",
