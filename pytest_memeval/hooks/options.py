@@ -54,7 +54,8 @@ def check_options(config: pytest.Config) -> None:
             from pytest_memeval.resume.run import StoredRun, find_journal
 
             journal = find_journal(settings.resume, config.invocation_params.dir)
-            config.stash[RESUME_FROM] = StoredRun(journal)
+            stored = config.stash[RESUME_FROM] = StoredRun(journal)
+            stored.refuse_foreign()
     except (SettingsError, DocumentError) as error:
         raise pytest.UsageError(without_controls(str(error))) from None
 

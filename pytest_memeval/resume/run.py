@@ -28,6 +28,8 @@ TAKEN, CHANGED, ERRORED, ABSENT = "taken", "changed", "errored", "absent"
 
 _RUN_ID = re.compile(r'"run_id":\s*"([^"]+)"')
 _OTHER_JOURNAL = re.compile(r"journal-(.+)\.jsonl")
+#: How a journal's lines begin.
+_RECORD = b'{"node_id": '
 
 
 # -- the earlier run ----------------------------------------------------------------------------------------------
@@ -101,6 +103,8 @@ class StoredRun:
         self.journal = journal
         #: Lines that are no records: the last may be half written, others are damaged. Their cases run again.
         self.unreadable = 0
+        #: Whether the only line is the beginning of a record.
+        self._is_cut_off = False
         self._lines: dict[str, _Line] = {}
         try:
             with journal.open("rb") as file:
@@ -112,8 +116,25 @@ class StoredRun:
         at = 0
         for raw in lines:
             if raw.strip():
+                self._is_cut_off = not at and not raw.endswith(b"\n") and raw[: len(_RECORD)] == _RECORD[: len(raw)]
                 self._add(raw, at)
             at += len(raw)
+
+    def refuse_foreign(self) -> None:
+        """Raise SettingsError for a file that is no journal. One that a killed run left may be empty, or hold no more
+        than the beginning of a record."""
+        from pytest_memeval.report.reader import JOURNAL_NAME
+
+        if self._lines or self._is_cut_off:
+            return
+        name = self.journal.name
+        if not self.unreadable and (name == JOURNAL_NAME or _OTHER_JOURNAL.fullmatch(name)):
+            return
+        why = "no line of it is the record of a case" if self.unreadable else "it is empty"
+        raise SettingsError(
+            f"--memeval-resume: {self.journal} is not the journal of a run, {why}; name a run's folder, its id, its"
+            f" {JOURNAL_NAME} or latest"
+        )
 
     def _add(self, raw: bytes, at: int) -> None:
         try:

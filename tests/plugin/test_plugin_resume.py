@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from chat_project import full_case, simple_case
-from plugin_project import case, good_cases, stable
+from plugin_project import MODES, case, good_cases, stable
 
 from pytest_memeval.assets.prompts import copy_prompts
 
@@ -254,6 +254,29 @@ def test_runs_that_cannot_be_gone_on_with(counting: Project) -> None:
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([said])
     assert asked(counting) == []
+
+
+@MODES
+def test_what_is_no_journal_is_not_gone_on_with(counting: Project, mode: tuple[str, ...]) -> None:
+    counting.cases(good_cases(2))
+    rows = '{"case_id": "a", "conversation": "hi"}\n'
+    for name, text, said in (
+        (
+            "rows.jsonl",
+            rows,
+            "*--memeval-resume: *rows.jsonl is not the journal of a run, no line of it is the record of*",
+        ),
+        ("none.jsonl", "", "*--memeval-resume: *none.jsonl is not the journal of a run, it is empty; name a run's *"),
+    ):
+        counting.write(name, text)
+        result = counting.run("--memeval-resume", name, *mode)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([said])
+    assert asked(counting) == []
+    # What a killed run leaves is one, whatever is in it.
+    for text in ("", '{"node_id": "cases/v0'):
+        counting.write("killed/journal.jsonl", text)
+        counting.run("--memeval-resume", "killed", *mode).assert_outcomes(passed=2)
 
 
 def test_a_projects_own_stage_fixture_is_run_again(counting: Project) -> None:

@@ -131,6 +131,33 @@ def test_a_journal_without_texts_is_refused(tmp_path: Path) -> None:
         StoredRun(write(tmp_path / "journal.jsonl", line("s::a", report_text="hash")))
 
 
+@pytest.mark.parametrize(
+    ("name", "parts", "why"),
+    [
+        ("journal.jsonl", [], None),
+        ("journal-20260106T000000.000000Z-b.jsonl", ["\n"], None),
+        ("kept.jsonl", [line("s::a")], None),
+        ("kept.jsonl", ["garbage\n", line("s::a")], None),
+        *(("kept.jsonl", [line("s::a")[:length]], None) for length in (1, 8, 60)),
+        ("kept.jsonl", [], "it is empty"),
+        ("cases.memeval.jsonl", ['{"case_id": "a", "conversation": "hi"}\n'], "no line of it is the record of a case"),
+        ("cases.memeval.jsonl", ['{"case_id": "a"}'], "no line of it is the record of a case"),
+        ("journal.jsonl", ["garbage"], "no line of it is the record of a case"),
+        ("journal.jsonl", ["garbage\n", line("s::a")[:40]], "no line of it is the record of a case"),
+        ("journal.jsonl", [line("s::a")[:40] + "\n"], "no line of it is the record of a case"),
+        ("calls.jsonl", ['{"node_id": "s::a", "stage": "l1"}\n'], "no line of it is the record of a case"),
+        ("bytes.jsonl", [b"\xff\x00\n"], "no line of it is the record of a case"),
+    ],
+)
+def test_what_is_no_journal_is_refused(tmp_path: Path, name: str, parts: list[str | bytes], why: str | None) -> None:
+    stored = StoredRun(write(tmp_path / name, *parts))
+    if why is None:
+        stored.refuse_foreign()
+        return
+    with pytest.raises(SettingsError, match=f"{name} is not the journal of a run, {why}; name a run's folder, its id"):
+        stored.refuse_foreign()
+
+
 def test_an_engine_is_known_by_its_version_else_by_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "memory_system_x"
     write(package / "__init__.py", "")
