@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from itertools import islice
 from pathlib import Path
 
 from pytest_memeval.documents.braces import keys_in_braces
@@ -30,6 +32,10 @@ _FOREIGN_MARKS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
 )
+#: How the lines of a run's journal begin.
+_JOURNAL = b'{"node_id": '
+#: So many lines are read for one that tells whose they are.
+_FIRST_LINES = 20
 #: Bytes by which an encoding without a mark is told.
 _FEW = 4
 
@@ -92,8 +98,25 @@ def seems_forgotten(path: Path) -> bool:
         return False
     if not (_CASE_ID.search(head) and _CASE_KEY.search(head)):
         return False
+    if suffix == ".jsonl":
+        return not _is_of_a_run(path)
     # Reports have all these keys, too, and cases under none of the names.
-    return suffix == ".jsonl" or not head.lstrip().startswith(b"{") or _is_near_key(head)
+    return not head.lstrip().startswith(b"{") or _is_near_key(head)
+
+
+def _is_of_a_run(path: Path) -> bool:
+    """Whether a file of lines is a run's own, such as a journal: texts and labels of cases stand deeper there."""
+    with path.open("rb") as stream:
+        for line in islice(iter(lambda: stream.readline(MAX_BYTES), b""), _FIRST_LINES):
+            if line.lstrip().startswith(_JOURNAL):  # however long, and whether or not it was written to its end
+                return True
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(row, dict) and "case_id" in row:
+                return "node_id" in row or not any(_CASE_KEY.match(f"{key}:".encode()) for key in row)
+    return False
 
 
 def _foreign_encoding(head: bytes) -> str | None:

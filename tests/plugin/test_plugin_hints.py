@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_project import full_case
 from plugin_project import MODES, Project, case, good_cases
 
 from pytest_memeval.assets.registry import SHIPPED_REGISTRY
+from pytest_memeval.cases.folders import forgotten_in
 from pytest_memeval.cli.main import main
 
 REGISTRY = SHIPPED_REGISTRY.read_text(encoding="utf-8").replace("\npriority: [0, 100]\n", "\npriority: [1, 5]\n")
@@ -256,6 +258,21 @@ def test_a_file_of_no_pattern_is_named_where_nothing_else_is_run(
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     (line,) = [line for line in result.outlines if line.startswith("memeval: ")]
     assert line.startswith(f"memeval: {name} in cases looks like a case file, but no pattern of memeval_files has it")
+
+
+@MODES
+def test_what_runs_write_is_no_forgotten_case_file(project: Project, mode: tuple[str, ...]) -> None:
+    file = project.cases([full_case(9), *good_cases(2)])
+    variants = ("--memeval-variant=a=engine:reference", "--memeval-variant=b=engine:reference,llm:embedded")
+    project.write("conftest.py", "")
+    project.run("--memeval-engine=reference", "--memeval-save-predictions=out/rows.jsonl", "--memeval-keep-db", *mode)
+    project.run(*variants, "--memeval-save-predictions=both/rows.jsonl", "--memeval-output=both", *mode)
+    written = {path.name for name in ("out", "both") for path in (project.path / name).rglob("*")}
+    assert {"journal.jsonl", "rows.jsonl", "report.json", "per_case.csv", "compare-a-b.json"} <= written
+    result = project.run("-k", "nothing", *mode)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "case file" not in result.stdout.str()
+    assert forgotten_in(project.path, [file]) == []
 
 
 def test_validate_takes_and_names_the_same_files(
