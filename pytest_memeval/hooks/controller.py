@@ -244,9 +244,13 @@ class Controller:
 
     def _report_trouble(self, error: OSError) -> None:
         """A folder that cannot be written must not take the rest of the run with it."""
-        from pytest_memeval.runs.files import PredictionsNotWritten
+        from pytest_memeval.runs.files import PredictionsNotWritten, SummaryNotWritten
 
-        what = "predictions_not_written" if isinstance(error, PredictionsNotWritten) else "not_written"
+        what = "not_written"
+        if isinstance(error, PredictionsNotWritten):
+            what = "predictions_not_written"
+        elif isinstance(error, SummaryNotWritten):
+            what = "summary_not_written"
         if (what, str(error)) not in self._trouble:
             self._trouble.append((what, str(error)))
 

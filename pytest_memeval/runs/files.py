@@ -21,10 +21,15 @@ class PredictionsNotWritten(OSError):
     """The file of ``--memeval-save-predictions`` could not be written; the reports were."""
 
 
+class SummaryNotWritten(OSError):
+    """The report could not be added to the job summary; it lies where it always does."""
+
+
 def leave(recorder: Recorder, latest: Path, records: Iterable[CaseResult]) -> None:
     """Leave everything but the history; ``latest`` is where the newest run's report lies then.
 
-    Raises PredictionsNotWritten where those cannot be written; nothing is added to the job summary then.
+    Raises PredictionsNotWritten where those cannot be written; nothing is added to the job summary then. Raises
+    SummaryNotWritten where that cannot be.
     """
     from pytest_memeval.report.write import write_latest
 
@@ -63,8 +68,11 @@ def _step_summary(recorder: Recorder) -> None:
     place = os.environ.get("GITHUB_STEP_SUMMARY")
     if place and recorder.variant is None:
         shown = [recorder.target / "report.md"] if recorder.variants is None else recorder.variants.shown
-        with naming(Path(place)), open(place, "a", encoding="utf-8") as file:
-            file.writelines(path.read_text(encoding="utf-8") + "\n" for path in shown)
+        try:
+            with naming(Path(place)), open(place, "a", encoding="utf-8") as file:
+                file.writelines(path.read_text(encoding="utf-8") + "\n" for path in shown)
+        except OSError as error:
+            raise SummaryNotWritten(str(error)) from error
 
 
 def nothing_saved(settings: Settings, name: str) -> str:

@@ -287,8 +287,12 @@ class Recorder:
 
                 if not save_contexts(Path(self.settings.save_contexts), records):
                     self.remarks.append(nothing_saved(self.settings, "save_contexts"))
-            leave(self, self.target, records)
+            failed: list[OSError] = []
+            with put_off(failed):
+                leave(self, self.target, records)
             remember(self)
+            if failed:
+                raise failed[0]
 
     def _close_journal(self) -> None:
         if self._journal is None:

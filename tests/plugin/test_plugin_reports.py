@@ -329,6 +329,25 @@ def test_the_job_summary_of_github_actions(project: Project, monkeypatch: pytest
     )
 
 
+@MODES
+@pytest.mark.parametrize("variants", [(), ("--memeval-variant=a=engine:reference", "--memeval-variant=b=")])
+def test_a_job_summary_that_cannot_be_written_is_all_that_is_missing(
+    project: Project, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...], variants: tuple[str, ...]
+) -> None:
+    project.cases(good_cases(2))
+    if variants:
+        project.write("conftest.py", "")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path))  # a folder takes no lines, not even root's
+    result = project.run(*variants, *mode, fresh=True)
+    result.assert_outcomes(passed=4 if variants else 2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["report: out", f"the report could not be added to the job summary (GITHUB_STEP_SUMMARY): *'{project.path}'"]
+    )
+    assert "could not be written" not in result.stdout.str()
+    assert project.report("out/b" if variants else "out")["counts"]["scored"] == 2
+
+
 def test_an_engine_that_asks_no_model_is_not_judged_by_one(project: Project) -> None:
     project.cases(good_cases(1))
     assert "embedded" not in project.run().stdout.str()

@@ -63,6 +63,10 @@ TERMINAL_TEXTS: Mapping[str, tuple[str, str]] = {
         "{where}：没有可保存的内容，未写入 {file}",
     ),
     "predictions_not_written": ("the predictions could not be written: {error}", "无法写入预测文件：{error}"),
+    "summary_not_written": (
+        "the report could not be added to the job summary (GITHUB_STEP_SUMMARY): {error}",
+        "无法将报告写入作业摘要（GITHUB_STEP_SUMMARY）：{error}",
+    ),
     "report_at": ("report: {folder}", "报告：{folder}"),
     "p0_missed": ("P0 gate missed: exit status 1", "P0 门禁未达标：退出状态 1"),
     "p0_unmeasured": ("P0 gate unmeasured: exit status 1", "P0 门禁未测得：退出状态 1"),
