@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,9 +43,8 @@ def leave(recorder: Recorder, latest: Path, records: Iterable[CaseResult]) -> No
     else:
         replace_databases(recorder.target / "databases", recorder.databases_folder)
     recorder.folder = recorder.target
-    saved = settings.save_predictions
-    if saved is not None and not _save_predictions(Path(saved), records):
-        recorder.remarks.append(nothing_saved(settings, "save_predictions"))
+    if settings.save_predictions is not None:
+        recorder.remarks += _saved(recorder, Path(settings.save_predictions), records)
     _step_summary(recorder)
 
 
@@ -82,20 +81,40 @@ def nothing_saved(settings: Settings, name: str) -> str:
     return text("terminal.nothing_saved", settings.lang, where=settings.where(name), file=settings.values[name])
 
 
-def _save_predictions(target: Path, records: Iterable[CaseResult]) -> bool:
-    """Write them; False, and nothing written, where there is none."""
+def _saved(recorder: Recorder, target: Path, records: Iterable[CaseResult]) -> Iterator[str]:
+    """Write the predictions; gives what is to be said of them: that there are none, or not those of all cases."""
+    from pytest_memeval.report.messages import text
+
+    settings = recorder.settings
+    rows = _save_predictions(target, records)
+    if not rows:
+        yield nothing_saved(settings, "save_predictions")
+    elif settings.part is None and (recorder.not_run() or _is_partial(recorder)):
+        where = settings.where("save_predictions")
+        yield text(
+            "terminal.part_saved", settings.lang, where=where, file=settings.values["save_predictions"], rows=rows
+        )
+
+
+def _is_partial(recorder: Recorder) -> bool:
+    reports = [recorder.report] if recorder.variants is None else recorder.variants.reports.values()
+    return any(report is not None and report["partial"] is not None for report in reports)
+
+
+def _save_predictions(target: Path, records: Iterable[CaseResult]) -> int:
+    """Write them; gives the number of rows. Nothing is written where there is none."""
     from pytest_memeval.engine.predictions import prediction_rows
     from pytest_memeval.report.json_report import dumps
     from pytest_memeval.report.write import write_lines
 
     rows = prediction_rows(sorted(records, key=lambda record: record.node_id))
     if not rows:
-        return False
+        return 0
     try:
         write_lines(target, (dumps(row) + "\n" for row in rows))
     except OSError as error:
         raise PredictionsNotWritten(str(error)) from error
-    return True
+    return len(rows)
 
 
 def replace_databases(folder: Path, new: Path) -> None:

@@ -283,3 +283,27 @@ def test_a_row_taken_for_one_file_is_not_gone_on_with_beside_another(project: Pr
     file = rows(project, {"case_id": "x", "l1": [memory("the file is aaaaa")]})
     project.run("--memeval-predictions", file, "cases/a.yaml", *mode).assert_outcomes(passed=1)
     project.run("--memeval-predictions", file, "--memeval-resume", "out", *mode).assert_outcomes(errors=2)
+
+
+@MODES
+def test_a_partial_runs_predictions_are_told_as_that(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases([*good_cases(4), case("bad", "raise", truth=[("identity", "x")])])
+
+    def told(*args: str) -> list[str]:
+        result = project.run("--memeval-save-predictions=rows.jsonl", *args, *mode)
+        return [line for line in result.stdout.lines if "holds" in line and "rows.jsonl" in line]
+
+    assert told() == []
+    for chosen, rows_left in (("-keval-001 or eval-002", 2), ("--memeval-limit=3", 3)):
+        (line,) = told(chosen)
+        assert line.endswith(
+            f"rows.jsonl holds {rows_left} row(s), and not those of all cases: the run was over a part of them"
+        )
+        assert line.startswith("--memeval-save-predictions: ")
+    project.write("conftest.py", "")
+    variants = ("--memeval-variant=a=engine:line_engine:LineEngine", "--memeval-variant=b=engine:reference")
+    for chosen, count in (((), 0), (("-keval-001",), 1)):
+        assert len(told(*variants, *chosen)) == count
+    project.cases([case("bad", "raise", truth=[("identity", "x")]), *good_cases(40)])
+    (line,) = told("-x", "--memeval-engine=line_engine:LineEngine")
+    assert line.startswith("--memeval-save-predictions: ")

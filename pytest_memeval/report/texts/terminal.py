@@ -62,6 +62,10 @@ TERMINAL_TEXTS: Mapping[str, tuple[str, str]] = {
         "{where}: there was nothing to save, and {file} was not written",
         "{where}：没有可保存的内容，未写入 {file}",
     ),
+    "part_saved": (
+        "{where}: {file} holds {rows} row(s), and not those of all cases: the run was over a part of them",
+        "{where}：{file} 含 {rows} 行，并非全部用例：本次运行只覆盖了一部分",
+    ),
     "predictions_not_written": ("the predictions could not be written: {error}", "无法写入预测文件：{error}"),
     "summary_not_written": (
         "the report could not be added to the job summary (GITHUB_STEP_SUMMARY): {error}",
