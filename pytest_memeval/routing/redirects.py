@@ -1,8 +1,7 @@
 """``contextlib.redirect_stdout`` and ``redirect_stderr``, as a case in flight calls them.
 
 Python's own hold for the whole process, and where several overlap, the last to end puts back what another has put
-there.
-A case's redirection is the case's alone, in all of its threads.
+there. A case's redirection is the case's alone, in all of its threads.
 """
 
 from __future__ import annotations

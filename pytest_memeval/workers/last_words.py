@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 #: Seconds in which a worker has to end, of the two in which the whole run has.
-PATIENCE = 0.8
+PATIENCE = 1.1
 
 
 def show_places(excinfo: pytest.ExceptionInfo[BaseException], *, last_only: bool) -> None:
