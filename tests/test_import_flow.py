@@ -23,6 +23,8 @@ KNOW_PYTEST = {
     "hooks/junit_xml.py",
     "hooks/options.py",
     "hooks/plan.py",
+    "hooks/in_turn.py",
+    "hooks/item_hooks.py",
     "hooks/prefetch.py",
     "hooks/sharding.py",
     "hooks/stop_at_once.py",

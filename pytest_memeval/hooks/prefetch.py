@@ -21,7 +21,8 @@ import pytest
 
 from pytest_memeval.ahead import Ahead, Prepared
 from pytest_memeval.engine.protocol import can_overlap
-from pytest_memeval.hooks.foreign_fixtures import to_be_made, why_foreign
+from pytest_memeval.hooks.in_turn import InTurn
+from pytest_memeval.hooks.item_hooks import ItemHooks
 from pytest_memeval.items import CaseItem, file_of
 from pytest_memeval.kind_items import KindItem
 from pytest_memeval.nodes.cases import prompts_of, registry_of, templates_of
@@ -71,12 +72,9 @@ class Prefetcher:
         self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         #: The same definitions → whether several cases may be asked of them at once.
         self._overlap: dict[tuple[Any, ...], bool] = {}
-        #: An item's fixtures → why cases that have these run in their turn.
-        self._why_not: dict[tuple[Any, ...], str | None] = {}
-        #: The same → definitions of fixtures for the whole session that no item has needed yet.
-        self._to_be_made: dict[tuple[Any, ...], list[Any]] = {}
+        self._in_turn = InTurn(_FIXED)
         self._costs: deque[float] = deque(maxlen=JUDGED)
-        self._hooks = _ItemHooks(self)
+        self._hooks = ItemHooks(self.router, bars=self._in_turn.bars, stop=self.stop, break_off=self.break_off)
         config.pluginmanager.register(self._hooks, HOOKS_NAME)
         #: Items whose results an earlier run has.
         self._taken: set[str] = set()
@@ -140,7 +138,7 @@ class Prefetcher:
         if alone and not self._over:
             self._beside = True
             self._ahead.begin_beside()
-        if not self.bars(item):
+        if not self._in_turn.bars(item):
             self._fill(item)
         if alone:
             self.router.begin_at_hand(warning_filters(item))
@@ -208,35 +206,7 @@ class Prefetcher:
 
     def reason(self, item: pytest.Item) -> str | None:
         """Why the item cannot be prepared ahead; ``None`` if it can."""
-        if not isinstance(item, CaseItem | KindItem):
-            return "no case item"
-        if item.case.problems:
-            return "invalid case"
-        if any(item.get_closest_marker(name) is not None for name in ("skip", "skipif", "xfail")):
-            return "may be skipped"
-        if isinstance(item, KindItem) and item.unselected() is not None:
-            return "not selected"
-        return self._why_in_turn(item)
-
-    def bars(self, item: pytest.Item) -> bool:
-        """Whether no case may be under way beside the item: a test, or a fixture, may change the environment, what a
-        module holds or where output goes, and cases would have it so, or come in its way."""
-        return not isinstance(item, CaseItem | KindItem) or self._why_in_turn(item) is not None
-
-    def _why_in_turn(self, item: CaseItem | KindItem) -> str | None:
-        """Which of its fixtures keeps the case from running ahead; ``None`` where none does."""
-        names = item.fixturenames
-        # One list for all items that ask for the same, unless a hook has given some a list of their own.
-        key = id(item._fixtureinfo), None if names is item._fixtureinfo.names_closure else tuple(names)
-        if key not in self._why_not:
-            fixed = item.kind.fixtures if isinstance(item, KindItem) else _FIXED
-            self._why_not[key] = why_foreign(item, fixed)
-            self._to_be_made[key] = to_be_made(item, fixed)
-        why = self._why_not[key]
-        if why is None and self._to_be_made[key]:
-            self._to_be_made[key] = left = [one for one in self._to_be_made[key] if one.cached_result is None]
-            why = f"fixture {left[0].argname} is still to be made" if left else None
-        return why
+        return self._in_turn.reason(item)
 
     @staticmethod
     def _definitions(item: CaseItem | KindItem) -> tuple[Any, ...]:
@@ -335,7 +305,7 @@ class Prefetcher:
                 return
             if upcoming.nodeid in self._ahead:
                 continue
-            if self.bars(upcoming):
+            if self._in_turn.bars(upcoming):
                 break
             if upcoming.nodeid in self._taken or self._is_left_out(upcoming):
                 passed += 1
@@ -403,52 +373,3 @@ def _places_to_come(worker: Any) -> list[Any]:
             return [worker.nextitem_index, *islice(waiting, 2 * FURTHEST)]
     with queue.mutex:  # a plain queue, before pytest-xdist 3.7
         return [worker.nextitem_index, *islice(queue.queue, 2 * FURTHEST)]
-
-
-class _ItemHooks:
-    """What every item has to pass while cases may be under way; those beside which none is are left as they are."""
-
-    def __init__(self, prefetcher: Prefetcher) -> None:
-        self._prefetcher = prefetcher
-        #: Whether cases may be under way beside the item at hand.
-        self._shared = False
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        router = self._prefetcher.router
-        router.end_at_hand()
-        self._shared = not self._prefetcher.bars(item)
-        if self._shared:
-            router.watch_outer()
-        else:
-            router.rest()
-        try:
-            result = yield
-        except BaseException:
-            # An interrupt: pytest formats tracebacks first, and calls would go on meanwhile.
-            self._prefetcher.break_off()
-            raise
-        if item.session.shouldfail or item.session.shouldstop:
-            self._prefetcher.stop()
-        router.end_at_hand()
-        return result
-
-    @pytest.hookimpl(tryfirst=True, specname="pytest_runtest_protocol")
-    def pytest_enter_item(self, item: pytest.Item) -> None:
-        """Inside of what pytest does with warnings around an item. (It looks at no other names.)"""
-        if self._shared:
-            self._prefetcher.router.watch_warnings(warning_filters(item))
-
-    @pytest.hookimpl(wrapper=True, trylast=True)  # when pytest already captures
-    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        if self._shared:
-            self._prefetcher.router.watch()
-        return (yield)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self) -> Generator[None, Any, Any]:
-        try:
-            return (yield)
-        finally:
-            if self._shared:
-                self._prefetcher.router.watch_streams()  # those of capsys and its like
