@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -28,6 +29,9 @@ def _surroundings() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in TELLING:
             patch.delenv(name, raising=False)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # As a shell's background jobs have it: the runs that are interrupted here would inherit it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         yield
 
 
