@@ -229,18 +229,20 @@ class Controller:
             write_progress(terminal, self.recorder)
 
     def _take(self, report: Any, *, rerun: bool) -> None:
-        # Terminal and HTML reporters keep every report, and need not keep these texts with it.
-        said, record = report.__dict__.pop("memeval_envelope"), report.__dict__.pop("memeval_record", None)
+        # What is done is taken off the report piece by piece: an interrupt may come in between, and the rest is due.
+        if report.memeval_envelope != "{}":
+            self.recorder.take_process(json.loads(report.memeval_envelope))
+            report.memeval_envelope = "{}"
+        record = getattr(report, "memeval_record", None)
         handed = self.config.stash.get(HANDED, None)
-        if said != "{}":
-            envelope = json.loads(said)
-            self.recorder.take_process(envelope)
-        if record is None or rerun:
-            return
-        try:
-            self.recorder.take(record, handed[1] if handed is not None and handed[0] is record else None)
-        except OSError as error:
-            self._report_trouble(error)
+        if record is not None and not rerun:
+            try:
+                self.recorder.take(record, handed[1] if handed is not None and handed[0] is record else None)
+            except OSError as error:
+                self._report_trouble(error)
+        # Terminal and HTML reporters keep every report, and need not keep these texts with it.
+        report.__dict__.pop("memeval_record", None)
+        del report.memeval_envelope
 
     def _report_trouble(self, error: OSError) -> None:
         """A folder that cannot be written must not take the rest of the run with it."""
@@ -308,8 +310,10 @@ class Controller:
         self._interrupted = True
         self._by_hand = excinfo.type is KeyboardInterrupt
         if self._by_hand:
-            from pytest_memeval.workers.last_words import be_no_signal, show_places
+            from pytest_memeval.workers.last_words import be_no_signal, cut_off_reports, show_places
 
+            for report in cut_off_reports(excinfo.value):
+                self._tell_again(report)
             show_places(excinfo, last_only=self._recorder is not None and not self.config.option.fulltrace)
             be_no_signal()
         # Without cases it is the workers' and xdist's own affair, as soon as there are tests whose teardown a second
@@ -325,6 +329,15 @@ class Controller:
                     self.config.hook.pytest_runtest_logreport(report=given["rep"])
                 else:
                     self.pytest_testnodedown(node, None)
+
+    def _tell_again(self, report: pytest.TestReport) -> None:
+        """Tell of a report what an interrupt kept from being told: the result of a test, the record of a case."""
+        terminal: Any = self.config.pluginmanager.getplugin("terminalreporter")
+        told = terminal is None or any(one is report for each in terminal.stats.values() for one in each)
+        if report.when == "call" and not told:
+            self.config.hook.pytest_runtest_logreport(report=report)
+        elif hasattr(report, "memeval_envelope"):
+            self._look_at(report)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -42,6 +42,27 @@ def hidden_interrupt(error: BaseException) -> KeyboardInterrupt | None:
     return seen
 
 
+#: Where a report is between the process that made it and those who are told of it: functions of pytest and of xdist.
+_ON_THE_WAY = frozenset({"call_and_report", "loop_once", "worker_testreport"})
+
+
+def cut_off_reports(error: BaseException) -> Iterator[pytest.TestReport]:
+    """The reports that somebody was just being told of when the interrupt came: nobody will tell of them again."""
+    seen: set[int] = set()
+    trace = error.__traceback__
+    while trace is not None:
+        frame, trace = trace.tb_frame, trace.tb_next
+        if frame.f_code.co_name not in _ON_THE_WAY:
+            continue
+        names = frame.f_locals
+        event = names.get("eventcall")
+        given = names.get("kwargs") or (event[1] if isinstance(event, tuple) else None) or {}
+        for report in (names.get("rep"), names.get("report"), given.get("rep") if isinstance(given, dict) else None):
+            if isinstance(report, pytest.TestReport) and id(report) not in seen:
+                seen.add(id(report))
+                yield report
+
+
 def pid_of(node: Any) -> int | None:
     """The process id of a worker of this machine; ``None`` for any other."""
     spec = node.gateway.spec

@@ -624,6 +624,36 @@ def test_what_is_said_to_have_passed_is_in_the_report(project: Project, mode: tu
     assert project.report()["counts"]["scored"] == passed
 
 
+TOLD_OF = """
+
+import os
+
+once = []
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "{when}" and report.nodeid.endswith("eval-003") and "PYTEST_XDIST_WORKER" not in os.environ:
+        if not once:
+            once.append(True)
+            raise KeyboardInterrupt
+"""
+
+
+@MODES
+@pytest.mark.parametrize("when", ["setup", "call", "teardown"])
+def test_an_interrupt_while_a_report_is_told_loses_no_case(project: Project, when: str, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(40))
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(TOLD_OF.replace("{when}", when))
+    result = project.run(*mode, "--memeval-concurrency", "1", "--dist", "load", fresh=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    journal = project.journal()
+    assert len(journal) == len(set(journal)) == project.report()["counts"]["scored"]
+    assert result.parseoutcomes()["passed"] == len(journal)
+    # Serial, the item's own call had not come yet.
+    assert ("cases/v001.yaml::eval-003" in journal) == (when != "setup" or bool(mode))
+
+
 COLLECTING = """
 import pathlib
 import time
