@@ -142,8 +142,8 @@ class CaseHooks:
         if report.failed and call.when != "teardown" and self._shows_figures and (why := self._alone(item)):
             report.memeval_alone = why  # type: ignore[attr-defined]  # one of our own
         if call.when == "teardown":
-            self._called = None
             self._hand_over(report, item, owner, run)
+            self._called = None
             _forget(item)
             self._done += 1
             if self._is_worker:  # elsewhere the controller does it, as it takes the records
@@ -324,6 +324,12 @@ class CaseHooks:
         if self._called is not None:
             # It is said to have passed, or to have failed, already.
             self._end_now(*self._called)
+        elif self._is_worker:
+            from pytest_memeval.workers.last_words import cut_off_reports
+
+            for report in cut_off_reports(excinfo.value):
+                if hasattr(report, "memeval_envelope"):  # perhaps sent: the controller takes it once
+                    self.config.hook.pytest_runtest_logreport(report=report)
         if excinfo.type is KeyboardInterrupt:  # pytest announces its own stops in the same way
             from pytest_memeval.hooks.ended import report_ended
 

@@ -63,6 +63,8 @@ class Controller:
         self.baseline: Baseline | None = None
         #: Whether a part that an option names, and every case needs, cannot be made.
         self._refused = False
+        #: The record that each worker sent last: one that is interrupted meanwhile cannot tell whether it has.
+        self._last_taken: dict[Any, str] = {}
         #: What the run may cost, where there is a limit.
         self.budget: Budget | None = None
         #: What leaves out the cases of decided sets, where that was asked for.
@@ -235,11 +237,15 @@ class Controller:
             report.memeval_envelope = "{}"
         record = getattr(report, "memeval_record", None)
         handed = self.config.stash.get(HANDED, None)
-        if record is not None and not rerun:
+        worker = getattr(report, "node", None)
+        known = record is not None and worker is not None and self._last_taken.get(worker) == record
+        if record is not None and not rerun and not known:
             try:
                 self.recorder.take(record, handed[1] if handed is not None and handed[0] is record else None)
             except OSError as error:
                 self._report_trouble(error)
+        if worker is not None and record is not None:
+            self._last_taken[worker] = record
         # Terminal and HTML reporters keep every report, and need not keep these texts with it.
         report.__dict__.pop("memeval_record", None)
         del report.memeval_envelope

@@ -43,7 +43,7 @@ def hidden_interrupt(error: BaseException) -> KeyboardInterrupt | None:
 
 
 #: Where a report is between the process that made it and those who are told of it: functions of pytest and of xdist.
-_ON_THE_WAY = frozenset({"call_and_report", "loop_once", "worker_testreport"})
+_ON_THE_WAY = frozenset({"call_and_report", "loop_once", "pytest_runtest_makereport", "worker_testreport"})
 
 
 def cut_off_reports(error: BaseException) -> Iterator[pytest.TestReport]:
