@@ -626,16 +626,18 @@ def test_what_is_said_to_have_passed_is_in_the_report(project: Project, mode: tu
 
 TOLD_OF = """
 
-import os
-
 once = []
 
 
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        once.append("nothing is raised in workers")
+
+
 def pytest_runtest_logreport(report):
-    if report.when == "{when}" and report.nodeid.endswith("eval-003") and "PYTEST_XDIST_WORKER" not in os.environ:
-        if not once:
-            once.append(True)
-            raise KeyboardInterrupt
+    if report.when == "{when}" and report.nodeid.endswith("eval-003") and not once:
+        once.append("raised")
+        raise KeyboardInterrupt
 """
 
 
