@@ -21,10 +21,12 @@ def test_a_start_with_and_without_the_plugin(
     project.mkdir()
     (project / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     (project / "test_one.py").write_text("def test_one():\n    pass\n", encoding="utf-8")
+    # pytest looks for what "-p" names among the entry points of all that is installed: so it does on both sides.
+    (project / "nothing.py").write_text("", encoding="utf-8")
     used, unused = [], []
     for _ in range(RUNS + 1):
         used.append(run_pytest(project, "-p", "pytest_memeval.plugin", cache=tmp_path))
-        unused.append(run_pytest(project, cache=tmp_path))
+        unused.append(run_pytest(project, "-p", "nothing", cache=tmp_path))
     # The first of each compiles the modules.
     del used[0], unused[0]
     assert all("1 passed" in run.output for run in (*used, *unused))
