@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import gc
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,8 +30,27 @@ def spare_collector_again(done: int) -> None:
     """Keep it so while a large run goes on: every :data:`FREEZE_EVERY` cases that are ``done`` what they left is looked
     at once more, and what is no garbage joins the rest."""
     if done and done % FREEZE_EVERY == 0 and gc.isenabled():
-        gc.collect()
+        with interrupts_after():
+            gc.collect()
         gc.freeze()
+
+
+@contextmanager
+def interrupts_after() -> Iterator[None]:
+    """Have an interrupt wait until then: Python drops what is raised while an object is being freed, as many are in a
+    search for garbage, and an interrupt with it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        handler(signal.SIGINT, None)
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -75,6 +77,63 @@ def test_a_collector_that_is_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+class _Interrupted:
+    """Interrupted when it is freed, which a signal that comes during a search does to the next one freed."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def heard() -> Iterator[list[int]]:
+    found: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: found.append(number))
+    yield found
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_during_a_search_is_not_lost() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        _Interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            spare_collector_again(FREEZE_EVERY)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert gc.isenabled()
+        spare_collector_again(FREEZE_EVERY)  # it was told once
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_who_handles_interrupts_is_told_once_after_the_search(heard: list[int]) -> None:
+    for _ in range(3):
+        _Interrupted()
+    spare_collector_again(FREEZE_EVERY)
+    assert heard == [signal.SIGINT]
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+def test_a_search_leaves_a_handler_that_is_none_alone(handler: signal.Handlers) -> None:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        spare_collector_again(FREEZE_EVERY)
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_search_in_another_thread_leaves_signals_alone() -> None:
+    ended: list[str] = []
+    _Node(ended)
+    thread = threading.Thread(target=spare_collector_again, args=(FREEZE_EVERY,))
+    thread.start()
+    thread.join()
+    assert ended == ["ended"]
 
 
 ENDING = """

@@ -24,6 +24,7 @@ KNOW_PYTEST = {
     "hooks/options.py",
     "hooks/plan.py",
     "hooks/in_turn.py",
+    "hooks/interrupts.py",
     "hooks/item_hooks.py",
     "hooks/prefetch.py",
     "hooks/sharding.py",

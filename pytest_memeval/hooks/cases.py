@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
-import threading
 import warnings
 from collections.abc import Generator, Mapping
 from dataclasses import replace
@@ -59,10 +57,6 @@ class CaseHooks:
         #: Under ``--memeval-stop-when-decided``: in which order cases count, and for how much at most.
         self._plan: dict[str, Any] | None = None
         self._is_worker = hasattr(config, "workerinput")
-        if self._is_worker and threading.current_thread() is threading.main_thread():
-            # A worker hears of an interrupt from the terminal and from the controller; once is enough to end it, and
-            # what it does on its way out must not be cut off.
-            signal.signal(signal.SIGINT, _interrupt_once)
         self._done = 0
         #: The item that is past its call, with the report of that, until its end.
         self._called: tuple[pytest.Item, pytest.TestReport] | None = None
@@ -346,11 +340,6 @@ class CaseHooks:
             output["memeval_late_releases"] = self.config.stash[HARNESS].releases.late
         if output is not None and (self._selected or whole) and self._once("selected", ""):
             output["memeval_selected"] = dumps({"selected": self._selected or {}, "shared_out": whole})
-
-
-def _interrupt_once(number: int, frame: object) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _of_variant(meta: Mapping[str, Any] | None, variant: str | None) -> Mapping[str, Any] | None:

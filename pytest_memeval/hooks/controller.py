@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_memeval.compare.baseline import Baseline
     from pytest_memeval.hooks.budget import Budget
     from pytest_memeval.hooks.stopping import Stopper
+    from pytest_memeval.interrupts import Interrupts
     from pytest_memeval.runs.recorder import Recorder
     from pytest_memeval.workers.crashes import Crashes
 
@@ -51,6 +52,8 @@ class Controller:
         self._left_unseen = False
         #: Whether it was somebody, who waits for the process to end.
         self._by_hand = False
+        #: How interrupts are taken, under xdist from when there are cases.
+        self._interrupts: Interrupts | None = None
         #: The workers that have started, under xdist.
         self._nodes: list[Any] = []
         #: What could not be written → why: (key of the sentence, error).
@@ -161,6 +164,10 @@ class Controller:
         if not self._collected and (cases := nodes_of_cases(self.config, ids)):
             refuse_misspelt(self.config)
             self._collected.update(cases)
+            from pytest_memeval.interrupts import Interrupts
+
+            self._interrupts = Interrupts(once=False)
+            self._interrupts.listen()
 
     def _evaluates_nothing(self) -> bool:
         if self.config.pluginmanager.hasplugin("memeval-plan"):
@@ -171,6 +178,8 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
+        if self._interrupts is not None:
+            self._interrupts.raise_lost()
         # After every reporter: what is sent after a crash below must not reach one before the crash itself.
         result = yield
         self._look_at(report)
@@ -312,6 +321,8 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        if self._interrupts is not None:
+            self._interrupts.has_come_through()
         # pytest announces its own stops (--maxfail, broken files) in the same way.
         self._interrupted = True
         self._by_hand = excinfo.type is KeyboardInterrupt
@@ -421,6 +432,10 @@ class Controller:
         """Whether ``--lf`` left out files in which nothing failed, unseen, here or in a worker. Cases that it left out
         of a file are missed there; where nothing failed in what was named it leaves out none."""
         return self._left_unseen or left_unseen(self.config)
+
+    def pytest_unconfigure(self) -> None:
+        if self._interrupts is not None:
+            self._interrupts.leave()
 
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         recorder = self._recorder

@@ -88,12 +88,18 @@ def last_words(config: pytest.Config, nodes: Iterable[Any]) -> Iterator[tuple[st
     """What workers of this machine still say: reports of cases that had finished, and that they have ended."""
     events = getattr(config.pluginmanager.getplugin("dsession"), "queue", None)
     waiting = {node for node in nodes if pid_of(node) is not None}
-    until = time.monotonic() + PATIENCE
+    began = time.monotonic()
+    # Whoever has said nothing by the first of these may have lost the interrupt.
+    ends = [began + PATIENCE / 2, began + PATIENCE]
     while events is not None and waiting:
         try:
-            name, given = events.get(timeout=max(0.0, until - time.monotonic()))
+            name, given = events.get(timeout=max(0.0, ends[0] - time.monotonic()))
         except queue.Empty:
-            return
+            del ends[0]
+            if not ends:
+                return
+            hand_on(waiting)
+            continue
         node = given.get("node")
         if name in ("testreport", "workerfinished"):
             yield name, node, given

@@ -1,0 +1,123 @@
+"""How a process takes interrupts: for certain, and where nothing is left locked for ever.
+
+Python raises an interrupt wherever the main thread happens to be. Two places are bad ones. While an object is being
+freed, in a ``__del__`` or the callback of a weak reference, it is dropped, and the run goes on as if nobody had pressed
+anything. And where a lock has just been taken by Python code, such as that of ``queue``, it stays taken: whoever waits
+for it, the main thread too, waits for ever.
+"""
+
+from __future__ import annotations
+
+import _thread
+import concurrent.futures._base
+import contextlib
+import logging
+import queue
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+#: Seconds after which an interrupt that has not come through has been lost.
+LOST_AFTER = 0.4
+#: So many seconds later an interrupt is tried again that came where locks are taken, and so many times at most.
+AGAIN_AFTER, AT_MOST = 0.005, 60
+
+#: Where locks are taken and given back by code that can be interrupted in between.
+_LOCKING = {module.__file__ for module in (concurrent.futures._base, contextlib, logging, queue, threading)}
+_LOCKING.add(__file__)  # an interrupt during another, which came there
+#: Functions there that wait without holding a lock, for as long as it takes.
+_WAITING = frozenset({"wait", "_wait_for_tstate_lock", "join"})
+#: xdist's way to another process: a message that is cut off spoils all that follow.
+_SENDING = "execnet.gateway_base"
+
+
+class Interrupts:
+    """The process's handler of SIGINT, from :meth:`listen` to :meth:`leave`.
+
+    ``once``: what the process does on its way out must not be cut off, though it hears of an interrupt from several
+    sides, as a worker does from the terminal and from the controller. One that was lost is raised again, when it is
+    heard of once more or by :meth:`raise_lost`.
+    """
+
+    def __init__(self, *, once: bool) -> None:
+        self._once = once
+        self._raised_at: float | None = None
+        #: Whether what is raised now is to end the session, and whether what was raised last was.
+        self._counts = True
+        self._due = False
+        self._ending = False
+        self._before: Any = None
+        #: Where the main thread was when an interrupt was tried that is still to be raised, and how many tries it had.
+        self._seen: tuple[FrameType, int] | None = None
+        self._tries = 0
+
+    def listen(self) -> None:
+        """From now on, in the main thread; elsewhere Python hands out no signals. An interrupt that is ignored, or has
+        been given a meaning of its own, is left so."""
+        if threading.current_thread() is threading.main_thread():
+            before = signal.getsignal(signal.SIGINT)
+            if before is signal.default_int_handler:
+                self._before = signal.signal(signal.SIGINT, self._hear)
+
+    def leave(self) -> None:
+        """Give the signal back to whom it was taken from."""
+        if self._listens():
+            signal.signal(signal.SIGINT, self._before)
+
+    def spare(self, spared: bool) -> None:
+        """Whether what runs now may raise interrupts, and catch them, as it likes."""
+        self._counts = not spared
+
+    def has_come_through(self) -> None:
+        """The session ends by an interrupt: one is enough."""
+        self._due = False
+        if self._once and self._listens():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end(self) -> None:
+        """The session ends by itself: an interrupt that is lost from now on can keep it from nothing."""
+        self._ending = True
+
+    def raise_lost(self) -> None:
+        """KeyboardInterrupt if one was raised before, by which the session would have ended."""
+        if self._due:
+            raise KeyboardInterrupt
+
+    def _listens(self) -> bool:
+        # A bound method is made anew each time.
+        return self._before is not None and signal.getsignal(signal.SIGINT) == self._hear
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        told = self._raised_at is not None and (self._ending or now - self._raised_at <= LOST_AFTER)
+        if self._once and self._counts and told:
+            return
+        if frame is not None and self._is_a_bad_place(frame):
+            _thread.start_new_thread(_interrupt_again, ())
+            return
+        self._seen, self._tries = None, 0
+        self._raised_at, self._due = (now, True) if self._counts else (None, False)
+        raise KeyboardInterrupt
+
+    def _is_a_bad_place(self, frame: FrameType) -> bool:
+        code = frame.f_code
+        if code.co_filename not in _LOCKING and frame.f_globals.get("__name__") != _SENDING:
+            return False
+        here = (frame, frame.f_lasti)
+        waits = code.co_name in _WAITING and self._seen == here
+        self._seen = here
+        self._tries += 1
+        return not waits and self._tries <= AT_MOST
+
+
+def _interrupt_again() -> None:
+    time.sleep(AGAIN_AFTER)
+    if sys.platform == "win32":
+        _thread.interrupt_main()
+    else:  # so that it is heard where the main thread waits for a lock
+        main = threading.main_thread().ident
+        if main is not None:
+            signal.pthread_kill(main, signal.SIGINT)
