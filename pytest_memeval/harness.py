@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import glob
 import importlib
-import re
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +16,11 @@ from pytest_memeval.garbage import end_quickly
 from pytest_memeval.loops import LoopThread, left_behind
 from pytest_memeval.measuring.releases import Releases
 from pytest_memeval.options import SettingsError
+from pytest_memeval.scratch import make_scratch, remove_scratch
 from pytest_memeval.search_parts import SearchParts
 from pytest_memeval.settings.model import Settings
 
-__all__ = ["Harness", "remove_scratch"]
+__all__ = ["Harness"]
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet, PromptStore
@@ -306,7 +303,7 @@ class Harness:
         """A fresh empty folder for one case, under one scratch folder of this process."""
         with self._lock:
             if self._scratch is None:
-                self._scratch = Path(tempfile.mkdtemp(prefix=_scratch_prefix(self._run_uid)))
+                self._scratch = make_scratch(self._run_uid)
             self._folders += 1
             folder = self._scratch / str(self._folders)
         folder.mkdir()
@@ -323,7 +320,7 @@ class Harness:
         finally:
             scratch, self._scratch = self._scratch, None
             if scratch is not None:
-                _remove(scratch)
+                remove_scratch(scratch)
 
     def _close_parts(self) -> None:
         while self.closers:
@@ -338,24 +335,3 @@ class Harness:
         cache, self._cache = self._cache, None
         if cache is not None:
             cache.close()
-
-
-def _remove(folder: Path) -> None:
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-    except KeyboardInterrupt:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def _scratch_prefix(run_uid: str) -> str:
-    # The id is the user's to choose under xdist, so it may hold anything.
-    readable = re.sub(r"[^A-Za-z0-9]+", "_", run_uid)
-    return f"memeval-{readable}-" if readable else "memeval-"
-
-
-def remove_scratch(run_uid: str) -> None:
-    """Remove what processes of the run that died could not remove themselves."""
-    if run_uid:
-        for folder in Path(tempfile.gettempdir()).glob(glob.escape(_scratch_prefix(run_uid)) + "*"):
-            shutil.rmtree(folder, ignore_errors=True)

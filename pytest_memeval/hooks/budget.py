@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import shutil
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_memeval.scratch import make_scratch, remove_scratch
 from pytest_memeval.session import harness_of
 
 if TYPE_CHECKING:
@@ -47,8 +46,8 @@ class Budget:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="memeval-stop-"))
-            self.config.add_cleanup(partial(shutil.rmtree, self._folder, ignore_errors=True))
+            self._folder = make_scratch("stop")
+            self.config.add_cleanup(partial(remove_scratch, self._folder))
         node.workerinput[STOP_INPUT] = str(self._folder / "stop")
 
     @property

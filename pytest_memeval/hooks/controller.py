@@ -388,9 +388,9 @@ class Controller:
             report = recorder.report
         self._tell_junit(recorder, report)
         if self._crashes is not None and self._crashes.deaths:
-            from pytest_memeval.harness import remove_scratch
+            from pytest_memeval.scratch import remove_scratch_of
 
-            remove_scratch(self._run_uid)
+            remove_scratch_of(self._run_uid)
         status = session.exitstatus
         self._decides_exit = status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         if report is None and not self._trouble and recorder.variants is None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import shutil
-import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from pytest_memeval.kinds import sections_of
 from pytest_memeval.metrics.thresholds import parse_gate
 from pytest_memeval.nodes.keys import PREFETCHER
 from pytest_memeval.results import SetInfo
+from pytest_memeval.scratch import make_scratch, remove_scratch
 from pytest_memeval.session import harness_of, settings_of
 from pytest_memeval.stop_bounds import unit_bounds
 
@@ -136,8 +135,8 @@ class Stopper:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="memeval-decided-"))
-            self.config.add_cleanup(partial(shutil.rmtree, self._folder, ignore_errors=True))
+            self._folder = make_scratch("decided")
+            self.config.add_cleanup(partial(remove_scratch, self._folder))
         node.workerinput[SIGNS_INPUT] = str(self._folder)
 
     def check(self, recorder: Recorder) -> None:

@@ -112,3 +112,34 @@ def test_an_interrupt_at_the_end_leaves_no_folder(
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
     assert not list(scratch.glob("memeval-*")), told.decode("utf-8")
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["serial", "n2"])
+def test_what_a_killed_run_leaves_is_removed_by_the_next(
+    project: Project, mode: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write("conftest.py", CONFTEST.replace("{place}", "finish").replace("{everywhere}", str(not mode)))
+    project.cases(good_cases(8))
+    scratch = project.path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    count = 2 if mode else 1
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-pno:randomly", "-pno:hypothesispytest", "--memeval-output", "out", *mode],
+        cwd=project.path,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        until = time.monotonic() + 60
+        while len(list(project.path.glob("waits-*"))) < count and time.monotonic() < until:
+            assert process.poll() is None
+            time.sleep(0.02)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    left = set(scratch.glob("memeval-*"))
+    assert len(left) == count
+    project.write("conftest.py", CONFTEST.replace("{place}", "nowhere").replace("{everywhere}", "True"))
+    project.run(*mode, fresh=True).assert_outcomes(passed=8)
+    assert not list(scratch.glob("memeval-*"))
