@@ -11,6 +11,10 @@ pytest_plugins = ["pytester"]
 OWN_TESTS = Path(__file__).parent / "tests"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-forks", action="store_true", help="start all processes of runs within tests, fork none")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # The plugin opens and closes evaluation cases; these lines do the same for the repository's own tests.
     for word in ("slow", "integration"):

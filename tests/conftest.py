@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from ready_workers import ready_workers
 
 # A machine that is busy with something else is no fault of the code: times are bounded where a test is about time.
 settings.register_profile("memeval", deadline=None)
@@ -32,6 +34,16 @@ def _surroundings() -> Iterator[None]:
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             # As a shell's background jobs have it: the runs that are interrupted here would inherit it.
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _workers(_surroundings: None, pytestconfig: pytest.Config) -> Iterator[None]:
+    """Runs in tests have their processes forked, unless ``--no-forks`` says that they are to be started."""
+    if pytestconfig.getoption("--no-forks") or not hasattr(os, "fork"):
+        yield
+        return
+    with ready_workers():
         yield
 
 

@@ -126,8 +126,13 @@ class Project:
         # What is not looked at is not loaded: hypothesis alone takes longer than a whole run of a small project.
         unused = (f"-pno:{name}" for name in ("randomly", "hypothesispytest", "anyio"))
         arguments = (*unused, "--memeval-output", "out", *args)
-        run = self.pytester.runpytest_subprocess if fresh else self.pytester.runpytest_inprocess
-        return run(*arguments)
+        if not fresh:
+            return self.pytester.runpytest_inprocess(*arguments)
+        from ready_workers import READY  # not above: projects import from here what they are made of
+
+        if READY:
+            return READY[0].run(self.pytester, *arguments)
+        return self.pytester.runpytest_subprocess(*arguments)
 
     def journal(self, folder: str = "out") -> list[str]:
         """The node ids in a run's journal, in its order."""
