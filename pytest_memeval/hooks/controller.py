@@ -94,7 +94,7 @@ class Controller:
         if self._crashes is None:
             from pytest_memeval.workers.crashes import Crashes
 
-            self._crashes = Crashes(self.config, self.recorder, self._report_trouble)
+            self._crashes = Crashes(self.config, self.recorder, self._collected, self._report_trouble)
         return self._crashes
 
     # -- collection --------------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ class Controller:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, Any, Any]:
         try:
-            return (yield)
+            result = yield
         except Exception as error:
             from pytest_memeval.workers.last_words import hidden_interrupt
 
@@ -318,6 +318,10 @@ class Controller:
             if interrupt is None:
                 raise
             raise interrupt from None
+        if self._crashes is not None:
+            # Before pytest asks whether anything failed; after an interrupt their workers may still tell of them.
+            self._crashes.charge_suspects()
+        return result
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -374,7 +378,7 @@ class Controller:
         try:
             if self._crashes is not None:
                 self._crashes.charge_suspects()
-            notes = self.budget.notes(recorder) if self.budget is not None else ()
+            notes = self._notes(recorder)
             self._check_judge(recorder)
             report = recorder.finish(
                 aborted=self._aborted(session),
@@ -403,6 +407,23 @@ class Controller:
             # A process that died or fell silent can leave a run green: the gates' verdict does not cover that.
             self._only_lost = lost and not missed
 
+    def _notes(self, recorder: Recorder) -> tuple[str, ...]:
+        """Why the run ended early, where its own means ran out."""
+        notes = self.budget.notes(recorder) if self.budget is not None else ()
+        if not self._out_of_workers():
+            return notes
+        from pytest_memeval.report.messages import text
+
+        return (*notes, text("run_note.out_of_workers", count=len(recorder.not_run())))
+
+    def _out_of_workers(self) -> bool:
+        """Whether cases were not run because their workers died, and no others took their places."""
+        if not self.recorder.not_run():
+            return False
+        from pytest_memeval.workers.crashes import out_of_workers
+
+        return out_of_workers(self.config)
+
     def _tell_junit(self, recorder: Recorder, report: Mapping[str, Any] | None) -> None:
         from pytest_memeval.hooks.junit_xml import add_suite_properties
 
@@ -426,7 +447,7 @@ class Controller:
     def _aborted(self, session: pytest.Session) -> bool:
         """Whether the run was cut short before its last case."""
         cut = bool(session.shouldstop) or bool(session.shouldfail) or session.exitstatus not in REGULAR_ENDS
-        return (cut or self._interrupted) and bool(self.recorder.not_run())
+        return (cut or self._interrupted or self._out_of_workers()) and bool(self.recorder.not_run())
 
     def _only_failed(self) -> bool:
         """Whether ``--lf`` left out files in which nothing failed, unseen, here or in a worker. Cases that it left out

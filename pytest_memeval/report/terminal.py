@@ -52,7 +52,8 @@ def summary_lines(
 
     Notes that change how figures are read come first, then what was run, the counts, the gates, what to look at, where
     the report is (``folder``), and last what decides the exit status. With a negative verbosity (``-q``) only the
-    first note, the gates that failed and the verdict remain; from 1 on (``-v``) gates that do not apply are shown too.
+    first note, how many cases left no result or were taken from an earlier run, the gates that failed and the verdict
+    remain; from 1 on (``-v``) gates that do not apply are shown too.
     ``middle`` (what a run is compared with) comes before the report's place.
     ``decides_exit`` is false where pytest's own status is not 0, so that the gates do not make it 1.
     """
@@ -71,8 +72,10 @@ class _Summary:
     def lines(self, decides_exit: bool, middle: Sequence[Line] = ()) -> Iterator[Line]:
         notes = report_notes(run_of(self._report), self._gates, self._lang, case_sets=self._report["case_sets"])
         quiet = self._verbosity < 0
-        yield from ((note, YELLOW) for note in notes[: 1 if quiet else None])
-        if not quiet:
+        yield from ((note, YELLOW) for note in (self._first_notes(notes) if quiet else notes))
+        if quiet:
+            yield from self._resumed()
+        else:
             yield from self._headline()
             yield from self._counts()
         if not quiet:
@@ -106,9 +109,7 @@ class _Summary:
         bad = counts["errored"] or counts["not_run"]
         cases = cases_text(counts["total"], self._lang)
         yield self._("counts_line", cases=cases, **counts), RED if bad else PLAIN
-        resumed = resumed_text(self._report, self._lang)
-        if resumed is not None:
-            yield resumed, PLAIN
+        yield from self._resumed()
         stages = errors_by_stage(self._report["per_case"])
         if stages:
             listed = "; ".join(f"{stage}: {kinds_text(kinds)}" for stage, kinds in stages.items())
@@ -116,6 +117,16 @@ class _Summary:
         if self._report["usage"]["calls"] and (self._verbosity > 0 or not is_embedded(self._report["model"])):
             yield from self._calls()
         yield from self._embeddings()
+
+    def _first_notes(self, notes: Sequence[str]) -> Sequence[str]:
+        """The first, and how many cases left no result: the counts are not shown beside them."""
+        lost = text("note.not_run", self._lang, count=len(self._report["not_run"]))
+        return [*notes[:1], *(note for note in notes[1:] if note == lost)]
+
+    def _resumed(self) -> Iterator[Line]:
+        resumed = resumed_text(self._report, self._lang)
+        if resumed is not None:
+            yield resumed, PLAIN
 
     def _questions(self) -> Iterator[Line]:
         for one in question_sets(self._report, self._lang):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +19,25 @@ if TYPE_CHECKING:
 
 
 class Crashes:
-    """What the controller does about workers that die. ``trouble`` is told when the folder cannot be written."""
+    """What the controller does about workers that die. ``collected``: the node ids of the run's cases, as far as xdist
+    tells; ``trouble`` is told when the folder cannot be written."""
 
-    def __init__(self, config: pytest.Config, recorder: Recorder, trouble: Callable[[OSError], None]) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        recorder: Recorder,
+        collected: Collection[str],
+        trouble: Callable[[OSError], None],
+    ) -> None:
         self._config = config
         self._recorder = recorder
+        self._collected = collected
         self._trouble = trouble
         #: Workers that have died.
         self.deaths = 0
-        #: Cases at hand when a worker died that had others in flight → what xdist said.
-        self._suspects: dict[str, str] = {}
+        #: Cases that are to run again → what xdist said of the death, and what is to be said of others that were under
+        #: way then.
+        self._suspects: dict[str, tuple[Any, str]] = {}
 
     def acquit(self, crashitem: str, report: Any, sched: Any) -> bool:
         """Whether the worker's death is not to be held against the case at hand, by whoever counts its attempts: the
@@ -39,48 +48,66 @@ class Crashes:
             report.outcome = "passed"
             report.memeval_over = True
             return True
-        if self._may_be_another(report) and _again(sched, crashitem):
+        if self._may_be_another(report) and not out_of_workers(self._config, after=1) and _again(sched, crashitem):
             report.outcome = "rerun"
             report.memeval_again = True
-            self._suspects[crashitem] = str(report.longrepr)
+            self._suspects[crashitem] = report, self._others(report)
             return True
         return False
 
     def take(self, crashitem: str, report: Any) -> None:
         """Turn xdist's report of the case at hand into an error of its set-up, unless somebody has it run again."""
         if report.outcome == "rerun":
-            self._suspects[crashitem] = str(report.longrepr)
+            self._suspects[crashitem] = report, self._others(report)
             return
+        self._suspects.pop(crashitem, None)
+        self._charge(crashitem, report, self._others(report), last=out_of_workers(self._config, after=1))
+        _count_failure(self._config, report)
+
+    def charge_suspects(self) -> None:
+        """Cases that were to run again after a worker's death and never came to it: errors, not just not run."""
+        for node_id, (first, others) in self._suspects.items():
+            if node_id in self._recorder.results:
+                continue
+            report: Any = pytest.TestReport(node_id, first.location, {}, "failed", first.longrepr, "setup")
+            report.node = first.node
+            self._charge(node_id, report, others, last=out_of_workers(self._config))
+            _forget_rerun(self._config, first)
+            self._config.hook.pytest_runtest_logreport(report=report)
+        self._suspects.clear()
+
+    def _charge(self, node_id: str, report: Any, others: str, *, last: bool) -> None:
+        """Make the report one of an error, and record it. ``last``: whether no worker is left that could run it."""
         known = self._recorder.selected
-        case_file, _, case_id = crashitem.partition("::")
+        case_file, _, case_id = node_id.partition("::")
         case_id = without_variant(case_id, self._names())
-        set_path = known.get(crashitem, case_file)
-        case = self._case(crashitem, set_path)
+        set_path = known.get(node_id, case_file)
+        case = self._case(node_id, set_path)
         line = case.line if case is not None else 1
         message = str(report.longrepr)
-        self._suspects.pop(crashitem, None)
+        if others:
+            end = "no worker was left" if last else "the run ended before there was one"
+            message = f"{message}; {others}, and {end} to run them one by one"
         report.when, report.duration = "setup", 0.0
         report.location = (case_file, line - 1, case_id)
         report.longrepr = f"{self._place(case_file)}:{line}: [worker] worker_crashed: {message}"
         report.memeval_crash = True
         self._recorder.crashed += 1
         try:
-            self._recorder.add(self._crashed(crashitem, set_path, case, message))
+            self._recorder.add(self._crashed(node_id, set_path, case, message))
         except OSError as error:
             self._trouble(error)
 
-    def charge_suspects(self) -> None:
-        """Cases that were to run again after a worker's death and never came to it: errors, not just not run."""
-        recorder = self._recorder
-        for node_id, message in self._suspects.items():
-            if node_id not in recorder.results:
-                recorder.crashed += 1
-                set_path = recorder.selected.get(node_id, node_id.partition("::")[0])
-                case = self._case(node_id, set_path)
-                try:
-                    recorder.add(self._crashed(node_id, set_path, case, message))
-                except OSError as error:
-                    self._trouble(error)
+    def _others(self, report: Any) -> str:
+        """Which cases may have killed the worker as well as the one at hand, in words; empty where none may."""
+        if not self._may_be_another(report):
+            return ""
+        # The workers tell of their cases with the first result.
+        open_ones = set(self._recorder.selected or self._collected).difference(self._recorder.results)
+        most = min(settings_of(self._config).concurrency, len(open_ones)) - 1
+        if most < 1:
+            return ""
+        return f"up to {most} other case(s) were under way in it ahead of their turn, of which one may have killed it"
 
     def _may_be_another(self, report: Any) -> bool:
         """Whether the worker had other cases in flight, of which one may have killed it."""
@@ -158,6 +185,23 @@ class Crashes:
             return name
 
 
+def out_of_workers(config: pytest.Config, *, after: int = 0) -> bool:
+    """Whether xdist puts no worker in the place of one that dies any more, ``after`` so many deaths that it has yet to
+    count. False where it does not say."""
+    distributed: Any = config.pluginmanager.getplugin("dsession")
+    most = getattr(distributed, "_max_worker_restart", None)
+    died = getattr(distributed, "_failed_nodes_count", None)
+    return isinstance(most, int) and isinstance(died, int) and died + after > most
+
+
+def _count_failure(config: pytest.Config, report: Any) -> None:
+    """Have the death count for ``-x`` and ``--maxfail``: xdist counts what its workers report, and no worker did."""
+    distributed: Any = config.pluginmanager.getplugin("dsession")
+    count = getattr(distributed, "_handlefailures", None)
+    if callable(count):
+        count(report)
+
+
 def _again(sched: Any, node_id: str) -> bool:
     """Have the item run once more; False for a scheduler that cannot."""
     try:
@@ -173,6 +217,13 @@ def forget_passed(config: pytest.Config, node_id: str) -> None:
     for name in ("passed", "xfailed", "xpassed") if terminal is not None else ():
         reports = terminal.stats.get(name, [])
         reports[:] = [report for report in reports if report.nodeid != node_id]
+
+
+def _forget_rerun(config: pytest.Config, report: Any) -> None:
+    """Take back that an item was to be run again, which nobody came to."""
+    terminal: Any = config.pluginmanager.getplugin("terminalreporter")
+    reports = terminal.stats.get("rerun", []) if terminal is not None else []
+    reports[:] = [other for other in reports if other is not report]
 
 
 def teardown_after(report: pytest.TestReport) -> pytest.TestReport:

@@ -185,8 +185,9 @@ def test_many_crashes_end_the_run_early_and_the_report_says_so(project: Project)
     assert report["counts"]["not_run"] > 0
     assert report["counts"]["total"] == 26
     assert report["summary"]["passed_p0"] is False
-    # A case whose worker died, and that never came to its second turn, is an error in our report alone.
-    assert len(junit(project)) <= len(report["per_case"])
+    assert report["partial"] == "aborted"
+    assert len(junit(project)) == len(report["per_case"])
+    result.assert_outcomes(passed=report["counts"]["scored"], errors=report["counts"]["errored"])
 
 
 def test_what_a_dead_worker_left_behind_is_removed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,18 @@ def test_finished_cases_are_taken_and_errored_ones_run_again(
     assert stable(counting.report()) == stable(resumed)
 
 
+@MODES
+def test_a_quiet_run_says_how_many_cases_were_taken(counting: Project, mode: tuple[str, ...]) -> None:
+    counting.cases(good_cases(3))
+    counting.run("--memeval-output", "first").assert_outcomes(passed=3)
+    counting.cases(good_cases(4))
+    result = counting.run(*mode, "-q", "--memeval-resume", "first")
+    result.assert_outcomes(passed=4)
+    said = "3 of 4 case(s) taken from run first, 1 run anew (0 changed, 0 errored there, 1 not in it)"
+    assert result.outlines.count(said) == 1
+    assert not [line for line in result.outlines if line.startswith("4 cases:")]
+
+
 @SLOW_IN_TWO
 def test_kill_at_any_moment(counting: Project, mode: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed twice, once in the first and once in the resumed run, and gone on with each time."""

@@ -44,6 +44,10 @@ RUN_NOTES: Mapping[str, tuple[str, str]] = {
         "{option} 未计入费用未知的请求：{models}。回答须带有 usage，模型须有价格（--memeval-prices）。",
     ),
     "crashed": ("{count} case(s) errored because their worker process died", "有 {count} 个用例因工作进程崩溃而出错"),
+    "out_of_workers": (
+        "{count} case(s) were not run because their workers died and no more were started (--max-worker-restart)",
+        "有 {count} 个用例因工作进程崩溃且不再启动新进程（--max-worker-restart）而未运行",
+    ),
     "in_code": (
         "{count} case(s) are built in the code of a test and were left out",
         "有 {count} 个用例在测试代码中构造，已略去",
