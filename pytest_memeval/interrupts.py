@@ -17,11 +17,14 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 #: Seconds after which an interrupt that has not come through has been lost.
 LOST_AFTER = 0.4
+#: Seconds for which a process that ends, or is about to, hears of no other interrupt.
+DEAF = 5.0
 #: So many seconds later an interrupt is tried again that came where locks are taken, and so many times at most.
 AGAIN_AFTER, AT_MOST = 0.005, 60
 
@@ -37,18 +40,21 @@ _SENDING = "execnet.gateway_base"
 class Interrupts:
     """The process's handler of SIGINT, from :meth:`listen` to :meth:`leave`.
 
-    ``once``: what the process does on its way out must not be cut off, though it hears of an interrupt from several
-    sides, as a worker does from the terminal and from the controller. One that was lost is raised again, when it is
-    heard of once more or by :meth:`raise_lost`.
+    One interrupt is enough: what the process does on its way out must not be cut off, though it hears of several, as a
+    worker does from the terminal and from the controller, and a run in front of which somebody is impatient. One that
+    was lost is raised again, when it is heard of once more or by :meth:`raise_lost`.
+
+    ``lasting``: the process hears of no other to its end. Else it does after :data:`DEAF` seconds: what else is done
+    there may take for ever.
     """
 
-    def __init__(self, *, once: bool) -> None:
-        self._once = once
+    def __init__(self, *, lasting: bool) -> None:
+        self._lasting = lasting
         self._raised_at: float | None = None
-        #: Whether what is raised now is to end the session, and whether what was raised last was.
-        self._counts = True
+        #: Whether what was raised last has not come through.
         self._due = False
         self._ending = False
+        self._deaf_until = 0.0
         self._before: Any = None
         #: Where the main thread was when an interrupt was tried that is still to be raised, and how many tries it had.
         self._seen: tuple[FrameType, int] | None = None
@@ -67,15 +73,25 @@ class Interrupts:
         if self._listens():
             signal.signal(signal.SIGINT, self._before)
 
-    def spare(self, spared: bool) -> None:
-        """Whether what runs now may raise interrupts, and catch them, as it likes."""
-        self._counts = not spared
-
     def has_come_through(self) -> None:
-        """The session ends by an interrupt: one is enough."""
+        """The session ends by an interrupt."""
         self._due = False
-        if self._once and self._listens():
+        if not self._lasting:
+            self.listen()
+            self._deaf_until = time.monotonic() + DEAF
+        elif self._listens():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    @contextlib.contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Hear of none for what is nearly over and must be whole, :data:`DEAF` seconds at most."""
+        before = self._deaf_until
+        self.listen()
+        self._deaf_until = time.monotonic() + DEAF
+        try:
+            yield
+        finally:
+            self._deaf_until = before
 
     def end(self) -> None:
         """The session ends by itself: an interrupt that is lost from now on can keep it from nothing."""
@@ -93,13 +109,13 @@ class Interrupts:
     def _hear(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         told = self._raised_at is not None and (self._ending or now - self._raised_at <= LOST_AFTER)
-        if self._once and self._counts and told:
+        if told or now < self._deaf_until:
             return
         if frame is not None and self._is_a_bad_place(frame):
             _thread.start_new_thread(_interrupt_again, ())
             return
         self._seen, self._tries = None, 0
-        self._raised_at, self._due = (now, True) if self._counts else (None, False)
+        self._raised_at, self._due = now, True
         raise KeyboardInterrupt
 
     def _is_a_bad_place(self, frame: FrameType) -> bool:

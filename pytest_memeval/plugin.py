@@ -211,7 +211,7 @@ def _add_hooks(config: pytest.Config, harness: Harness) -> None:
     from pytest_memeval.hooks.interrupts import CaseInterrupts, WorkerInterrupts
     from pytest_memeval.workers.sendable import SendableReports
 
-    interrupts = WorkerInterrupts() if hasattr(config, "workerinput") else CaseInterrupts()
+    interrupts = WorkerInterrupts() if hasattr(config, "workerinput") else CaseInterrupts(config)
     config.pluginmanager.register(interrupts, "memeval-interrupts")
     config.pluginmanager.register(CaseHooks(config), "memeval-cases")
     config.pluginmanager.register(SendableReports(config), "memeval-sendable")

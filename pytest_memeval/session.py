@@ -15,6 +15,7 @@ from pytest_memeval.options import Option
 
 if TYPE_CHECKING:
     from pytest_memeval.harness import Harness
+    from pytest_memeval.interrupts import Interrupts
     from pytest_memeval.results import CaseResult
     from pytest_memeval.resume.run import StoredRun
     from pytest_memeval.runs.recorder import Recorder
@@ -36,6 +37,8 @@ CHOSEN_DIST = pytest.StashKey[str]()
 RESUME_FROM = pytest.StashKey["StoredRun"]()
 #: What is to be said of ini keys of ours that are misspelt: fatal as soon as there are cases.
 MISSPELT = pytest.StashKey[str]()
+#: How interrupts are taken by the process that makes the report, from when it knows of cases.
+INTERRUPTS: pytest.StashKey[Interrupts] = pytest.StashKey()
 #: Told of the harness once it is made.
 MADE = pytest.StashKey[Callable[[pytest.Config, "Harness"], None]]()
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from pytest_memeval import interrupts as module
-from pytest_memeval.interrupts import LOST_AFTER, Interrupts
+from pytest_memeval.interrupts import DEAF, LOST_AFTER, Interrupts
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
 
@@ -41,7 +41,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def own(clock: Clock) -> Iterator[Interrupts]:
     before = signal.getsignal(signal.SIGINT)
-    own = Interrupts(once=True)
+    own = Interrupts(lasting=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     own.listen()
     yield own
@@ -49,9 +49,9 @@ def own(clock: Clock) -> Iterator[Interrupts]:
 
 
 @contextlib.contextmanager
-def listening(*, once: bool) -> Iterator[Interrupts]:
+def listening(*, lasting: bool) -> Iterator[Interrupts]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    own = Interrupts(once=once)
+    own = Interrupts(lasting=lasting)
     own.listen()
     try:
         yield own
@@ -95,28 +95,57 @@ def test_none_is_raised_after_one_has_come_through(own: Interrupts, clock: Clock
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def test_what_may_be_caught_is_neither_lost_nor_told_before(own: Interrupts) -> None:
-    for _ in range(2):
-        own.spare(True)
-        for _ in range(2):
-            with pytest.raises(KeyboardInterrupt):
-                interrupt()
-        own.spare(False)
-        own.raise_lost()
-
-
-def test_whoever_listens_to_somebody_hears_of_each_one() -> None:
-    with listening(once=False):
+def test_a_process_that_ends_by_one_is_deaf_for_a_while(clock: Clock) -> None:
+    with listening(lasting=False) as own:
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+        clock.now += LOST_AFTER * 1.1
+        own.has_come_through()
         for _ in range(3):
-            with pytest.raises(KeyboardInterrupt):
-                interrupt()
+            clock.now += DEAF / 4
+            interrupt()
+        clock.now += DEAF
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+
+
+def test_one_that_came_from_elsewhere_makes_deaf_as_well(clock: Clock) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        own = Interrupts(lasting=False)
+        own.has_come_through()
+        interrupt()
+        own.raise_lost()
+        clock.now += DEAF * 1.1
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_what_must_be_whole_hears_of_none(clock: Clock) -> None:
+    with listening(lasting=False) as own:
+        with own.held_back():
+            interrupt()
+            clock.now += DEAF * 0.9
+            interrupt()
+        own.raise_lost()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+
+
+def test_what_takes_too_long_hears_of_one(clock: Clock) -> None:
+    with listening(lasting=False) as own, own.held_back():
+        clock.now += DEAF * 1.1
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
 
 
 @pytest.mark.parametrize("kept", [signal.SIG_IGN, signal.SIG_DFL])
 def test_a_signal_that_has_another_meaning_keeps_it(kept: signal.Handlers) -> None:
     before = signal.signal(signal.SIGINT, kept)
     try:
-        own = Interrupts(once=True)
+        own = Interrupts(lasting=True)
         own.listen()
         own.has_come_through()
         assert signal.getsignal(signal.SIGINT) is kept
@@ -144,7 +173,7 @@ def test_what_others_have_put_in_its_place_stays(own: Interrupts) -> None:
 def test_the_signal_is_given_back(clock: Clock) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        own = Interrupts(once=True)
+        own = Interrupts(lasting=True)
         own.leave()
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         own.listen()
@@ -220,8 +249,8 @@ def test_an_interrupt_where_locks_are_taken_comes_up_after_that(place: str) -> N
         assert interrupted_in(act) == file  # as Python does it
     finally:
         signal.signal(signal.SIGINT, before)
-    for once in (False, True):
-        with listening(once=once):
+    for lasting in (False, True):
+        with listening(lasting=lasting):
             assert interrupted_in(act) == __file__
 
 
@@ -271,7 +300,7 @@ def wait_for_lock() -> None:
 def test_an_interrupt_comes_up_where_the_process_waits(wait: Callable[[], None]) -> None:
     main = threading.main_thread().ident
     assert main is not None
-    with listening(once=True):
+    with listening(lasting=True):
         began = time.monotonic()
         timer = soon(partial(signal.pthread_kill, main, signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
@@ -311,12 +340,11 @@ def test_no_interrupt_leaves_a_busy_queue_locked() -> None:
     for thread in threads:
         thread.start()
     try:
-        with listening(once=False):
-            for _ in range(60):
-                with pytest.raises(KeyboardInterrupt):
-                    take_for_ever()
-                assert busy.mutex.acquire(timeout=20)
-                busy.mutex.release()
+        for _ in range(60):
+            with listening(lasting=False), pytest.raises(KeyboardInterrupt):
+                take_for_ever()
+            assert busy.mutex.acquire(timeout=20)
+            busy.mutex.release()
     finally:
         over.set()
         for thread in threads:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Generator, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen, nodes_of_cases, unmatched_beside, unmatched_folders
-from pytest_memeval.session import CHOSEN_DIST, HANDED, HARNESS, RESUME_FROM, refuse_misspelt, settings_of
+from pytest_memeval.session import CHOSEN_DIST, HANDED, HARNESS, INTERRUPTS, RESUME_FROM, refuse_misspelt, settings_of
 
 if TYPE_CHECKING:
     from pytest_memeval.compare.baseline import Baseline
@@ -36,6 +37,7 @@ class Controller:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
+        config.add_cleanup(self._leave_interrupts)
         self._recorder: Recorder | None = None
         self._reruns: set[str] = set()
         #: What became of the cases of workers that died; made when there is something to ask.
@@ -52,8 +54,6 @@ class Controller:
         self._left_unseen = False
         #: Whether it was somebody, who waits for the process to end.
         self._by_hand = False
-        #: How interrupts are taken, under xdist from when there are cases.
-        self._interrupts: Interrupts | None = None
         #: The workers that have started, under xdist.
         self._nodes: list[Any] = []
         #: What could not be written → why: (key of the sentence, error).
@@ -83,6 +83,15 @@ class Controller:
             if RESUME_FROM in self.config.stash:
                 self._recorder.go_on_with(self.config.stash[RESUME_FROM])
         return self._recorder
+
+    @property
+    def _interrupts(self) -> Interrupts | None:
+        return self.config.stash.get(INTERRUPTS, None)
+
+    def _leave_interrupts(self) -> None:
+        # Whoever has interrupted the run, and is impatient, gets no traceback of the process's end.
+        if self._interrupts is not None and not self._by_hand:
+            self._interrupts.leave()
 
     @property
     def recorded(self) -> Recorder | None:
@@ -166,8 +175,8 @@ class Controller:
             self._collected.update(cases)
             from pytest_memeval.interrupts import Interrupts
 
-            self._interrupts = Interrupts(once=False)
-            self._interrupts.listen()
+            self.config.stash[INTERRUPTS] = Interrupts(lasting=False)
+            self.config.stash[INTERRUPTS].listen()
 
     def _evaluates_nothing(self) -> bool:
         if self.config.pluginmanager.hasplugin("memeval-plan"):
@@ -325,11 +334,11 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        if self._interrupts is not None:
-            self._interrupts.has_come_through()
         # pytest announces its own stops (--maxfail, broken files) in the same way.
         self._interrupted = True
         self._by_hand = excinfo.type is KeyboardInterrupt
+        if self._by_hand and self._interrupts is not None:
+            self._interrupts.has_come_through()
         if self._by_hand:
             from pytest_memeval.workers.last_words import be_no_signal, cut_off_reports, show_places
 
@@ -367,6 +376,15 @@ class Controller:
         recorder = self.recorder
         if self._refused and not recorder.results:
             return  # nothing was measured
+        try:
+            self._check_judge(recorder)
+        except KeyboardInterrupt:  # what was measured is there
+            self._by_hand = self._interrupted = True
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+        with self._interrupts.held_back() if self._interrupts is not None else nullcontext():
+            self._finish(session, recorder)
+
+    def _finish(self, session: pytest.Session, recorder: Recorder) -> None:
         if HARNESS in self.config.stash:
             recorder.left_behind += self.config.stash[HARNESS].left_behind
             recorder.late_releases += self.config.stash[HARNESS].releases.late
@@ -379,7 +397,6 @@ class Controller:
             if self._crashes is not None:
                 self._crashes.charge_suspects()
             notes = self._notes(recorder)
-            self._check_judge(recorder)
             report = recorder.finish(
                 aborted=self._aborted(session),
                 selected=self._only_failed(),
@@ -453,10 +470,6 @@ class Controller:
         """Whether ``--lf`` left out files in which nothing failed, unseen, here or in a worker. Cases that it left out
         of a file are missed there; where nothing failed in what was named it leaves out none."""
         return self._left_unseen or left_unseen(self.config)
-
-    def pytest_unconfigure(self) -> None:
-        if self._interrupts is not None:
-            self._interrupts.leave()
 
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         recorder = self._recorder

@@ -1,4 +1,7 @@
-"""The hooks around interrupts of a process that runs cases: each ends it, and none is lost."""
+"""The hooks around interrupts of a process that runs cases: each ends it, and none is lost.
+
+Only cases are concerned, and what is between items: an ordinary test finds the signal as Python has it.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +12,36 @@ import pytest
 
 from pytest_memeval.interrupts import Interrupts
 from pytest_memeval.items import owner_of
+from pytest_memeval.session import INTERRUPTS
 
 
 class WorkerInterrupts:
     """A worker's: nobody but the controller has a say in it."""
 
     def __init__(self) -> None:
-        self._interrupts = Interrupts(once=True)
+        self._interrupts = Interrupts(lasting=True)
         self._interrupts.listen()
+        self._concerned = True
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        if not any(owner_of(item) is not None for item in session.items):
-            self._interrupts.leave()  # the tests' own affair
+        self._concerned = any(owner_of(item) is not None for item in session.items)
+        if not self._concerned:
+            self._interrupts.leave()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         self._interrupts.raise_lost()
-        self._interrupts.spare(owner_of(item) is None)
+        if owner_of(item) is None:
+            self._interrupts.leave()
         try:
-            return (yield)
+            result = yield
         except KeyboardInterrupt:
+            self._interrupts.listen()
             self._interrupts.has_come_through()
             raise
-        finally:
-            self._interrupts.spare(False)
+        if self._concerned:
+            self._interrupts.listen()
+        return result
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
@@ -44,10 +53,10 @@ class WorkerInterrupts:
 
 
 class CaseInterrupts:
-    """Those of a run in one process: cases are its only items that are concerned."""
+    """Those of a run in one process."""
 
-    def __init__(self) -> None:
-        self._interrupts = Interrupts(once=False)
+    def __init__(self, config: pytest.Config) -> None:
+        self._interrupts = config.stash.setdefault(INTERRUPTS, Interrupts(lasting=False))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -56,7 +65,17 @@ class CaseInterrupts:
         self._interrupts.listen()
         try:
             result = yield
-        finally:
+        except KeyboardInterrupt:
+            self._interrupts.has_come_through()
+            raise
+        except BaseException:
             self._interrupts.leave()
+            raise
+        self._interrupts.leave()
         self._interrupts.raise_lost()
         return result
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        if excinfo.type is KeyboardInterrupt:  # pytest announces its own stops in the same way
+            self._interrupts.has_come_through()
