@@ -9,6 +9,7 @@ for it, the main thread too, waits for ever.
 from __future__ import annotations
 
 import _thread
+import atexit
 import concurrent.futures._base
 import contextlib
 import logging
@@ -73,14 +74,22 @@ class Interrupts:
         if self._listens():
             signal.signal(signal.SIGINT, self._before)
 
+    def stay(self) -> None:
+        """To the end of the process, in which Python gives the signal back to the system by itself: then to nobody."""
+        atexit.register(self._ignore)
+
+    def _ignore(self) -> None:
+        if self._listens():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
     def has_come_through(self) -> None:
         """The session ends by an interrupt."""
         self._due = False
         if not self._lasting:
             self.listen()
             self._deaf_until = time.monotonic() + DEAF
-        elif self._listens():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        else:
+            self._ignore()
 
     @contextlib.contextmanager
     def held_back(self) -> Iterator[None]:

@@ -89,9 +89,9 @@ class Controller:
         return self.config.stash.get(INTERRUPTS, None)
 
     def _leave_interrupts(self) -> None:
-        # Whoever has interrupted the run, and is impatient, gets no traceback of the process's end.
-        if self._interrupts is not None and not self._by_hand:
-            self._interrupts.leave()
+        if self._interrupts is not None:
+            # Whoever has interrupted the run, and is impatient, gets no traceback of the process's end.
+            (self._interrupts.stay if self._by_hand else self._interrupts.leave)()
 
     @property
     def recorded(self) -> Recorder | None:
