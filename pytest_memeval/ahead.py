@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_memeval.loops import LoopThread
+from pytest_memeval.loops import LoopPlaces, LoopThread
 from pytest_memeval.routing.said import Said, routed
 
 
@@ -123,7 +123,7 @@ class Ahead:
 
     def _shared(self) -> asyncio.Semaphore:
         if self._slots is None:
-            self._slots = asyncio.Semaphore(self.limit)
+            self._slots = LoopPlaces(self.limit)
         return self._slots
 
     def _occupy(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib
 import threading
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_memeval.engine.databases import kept_folder
 from pytest_memeval.extensions import build_engine, load_metrics
 from pytest_memeval.garbage import end_quickly
-from pytest_memeval.loops import LoopThread, left_behind
+from pytest_memeval.loops import LoopPlaces, LoopThread, left_behind
 from pytest_memeval.measuring.releases import Releases
 from pytest_memeval.options import SettingsError
 from pytest_memeval.scratch import make_scratch, remove_scratch
@@ -78,7 +77,7 @@ class Harness:
         #: The run to go on with, set where there is one.
         self.resume_from: StoredRun | None = None
         #: What the cases and trials under way share among them.
-        self.slots = asyncio.Semaphore(settings.concurrency)
+        self.slots = LoopPlaces(settings.concurrency)
         #: The run's variants as they were made, by name.
         self.variants: dict[str, Harness] = {}
         self._resumer: Resumer | None = None

@@ -10,10 +10,16 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Literal, TypeVar
+
+from pytest_memeval.loop_time import Holder, meter_of, own_task
+from pytest_memeval.time_limit import GRACE, TimeLimit
 
 T = TypeVar("T")
+
+#: Seconds after which somebody who waits looks whether that is still of use.
+_LOOK = 0.2
 
 _left = 0
 _left_lock = threading.Lock()
@@ -30,31 +36,50 @@ def _count_left() -> None:
         _left += 1
 
 
-#: Before the name of a task, where that says whose work it is.
-_OWNED = "memeval: "
-
-
-def hold_as(owner: str) -> None:
-    """Say whose work the task at hand is."""
-    task = asyncio.current_task()
-    if task is not None:
-        task.set_name(_OWNED + owner)
-
-
 class LoopBlocked(Exception):
-    """The loop did not come back in time: something on it waits without ``await``."""
+    """The work did not come back in time. ``holder``: whose step the loop is at that lets nobody else go on, or whose
+    time is over though it was cancelled; ``None`` where that is not known."""
 
-    def __init__(self, holder: str = "") -> None:
-        super().__init__(holder)
-        #: The name of the task that held it.
+    def __init__(self, holder: Holder | None = None) -> None:
+        super().__init__("the event loop did not come back in time")
         self.holder = holder
 
-    def is_held_by(self, owner: str) -> bool:
-        return self.holder == _OWNED + owner
 
-    def is_held_by_another(self, owner: str) -> bool:
-        """Whether the loop is known to have been held by somebody else's work."""
-        return self.holder.startswith(_OWNED) and self.holder != _OWNED + owner
+#: Loops that did not come back in time. Nothing more is to begin on them, should they ever go on.
+_left_loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+
+
+def refuse_on_left_loop() -> None:
+    """CancelledError on a loop that was left behind."""
+    if asyncio.get_running_loop() in _left_loops:
+        raise asyncio.CancelledError
+
+
+class LoopPlaces(asyncio.Semaphore):
+    """Places that are shared on each loop by itself: what holds one on a loop that was left behind may never give it
+    back."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self._count = count
+        self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def _here(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        if loop not in self._by_loop:
+            self._by_loop[loop] = asyncio.Semaphore(self._count)
+        return self._by_loop[loop]
+
+    def locked(self) -> bool:
+        return self._here().locked()
+
+    async def acquire(self) -> Literal[True]:
+        return await self._here().acquire()
+
+    def release(self) -> None:
+        self._here().release()
 
 
 #: Loops that are to end at their next stop.
@@ -110,6 +135,7 @@ class LoopThread:
 
                 self._loop = lasting_loop()
                 self._loop.set_default_executor(ContextExecutor())
+                self._loop.set_task_factory(own_task)
                 self._thread = threading.Thread(target=serve_loop, args=(self._loop,), name=self._name, daemon=True)
                 self._thread.start()
             return self._loop
@@ -119,26 +145,26 @@ class LoopThread:
         work: Coroutine[Any, Any, T],
         *,
         timeout: float | None = None,
-        still_in_time: Callable[[], bool] | None = None,
+        limits: Callable[[], Sequence[TimeLimit]] | None = None,
     ) -> T:
         """Run ``work`` on the loop and wait. An interrupt while waiting cancels the work and is raised again.
 
-        After ``timeout`` seconds the loop itself must be stuck, since work that awaits would have been cancelled by its
-        own time limit: it is left behind with its thread, later work gets a fresh one, and LoopBlocked is raised. Work
-        whose limit stood still says so: while ``still_in_time()`` holds then, and the loop answers, it is waited for.
+        LoopBlocked where waiting longer is of no use: after ``timeout`` seconds, or, where ``limits`` gives the limits
+        that hold for the work, when somebody holds the loop whose own time is over, when that of all these limits is,
+        or when the loop answers nobody for longer than they allow. A loop that is stuck is left behind with its thread,
+        and later work gets a fresh one.
         """
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("called from the loop's own thread: await the coroutine there instead")
-        future = asyncio.run_coroutine_threadsafe(contained(work), self.loop())
+        loop = self.loop()
+        future = asyncio.run_coroutine_threadsafe(contained(work), loop)
         try:
-            while not concurrent.futures.wait([future], timeout).done:
-                waits = still_in_time is not None and still_in_time() and self._answers()
-                if not waits and not future.done():
-                    future.cancel()
-                    if self._counts:
-                        _count_left()
-                    raise LoopBlocked(self._leave_behind())
+            if limits is None:
+                if not concurrent.futures.wait([future], timeout).done:
+                    raise self._left_behind(future, loop)
+            else:
+                self._watch(future, loop, limits)
             escaped, result = future.result()
         except BaseException:
             future.cancel()
@@ -146,6 +172,35 @@ class LoopThread:
         if escaped is not None:
             raise escaped
         return result  # type: ignore[return-value]  # set where nothing escaped
+
+    def _watch(
+        self,
+        future: concurrent.futures.Future[Any],
+        loop: asyncio.AbstractEventLoop,
+        limits: Callable[[], Sequence[TimeLimit]],
+    ) -> None:
+        """Wait for the future. LoopBlocked as :meth:`run` says."""
+        meter, heard = meter_of(loop), time.monotonic()
+        while not concurrent.futures.wait([future], _LOOK).done:
+            holder = meter.stuck_at(GRACE)
+            if holder is not None:
+                raise self._left_behind(future, loop, holder)
+            if meter.worker is not None:
+                heard = time.monotonic()  # it is somebody's turn, whose own limit says for how long
+            own = limits()
+            overdue = [limit for limit in own if limit.is_overdue(GRACE)]
+            allowed = max((limit.seconds for limit in own if limit.seconds is not None), default=None)
+            silent = allowed is not None and time.monotonic() - heard > allowed + GRACE
+            if not overdue and not silent:
+                continue
+            if not _answers(loop):
+                if meter.worker is None and not future.done():
+                    raise self._left_behind(future, loop)
+                continue
+            heard = time.monotonic()
+            if overdue and not future.done() and not any(limit.is_at_work for limit in own if limit not in overdue):
+                future.cancel()  # once more: it did not hear the first time
+                raise LoopBlocked(overdue[0])
 
     def settle(self, within: float = 0.2) -> None:
         """Let what was cancelled hear of it, at most so many seconds; nothing where no loop was ever needed."""
@@ -155,22 +210,22 @@ class LoopThread:
             with contextlib.suppress(Exception):
                 asyncio.run_coroutine_threadsafe(_some_rounds(), loop).result(within)
 
-    def _answers(self, within: float = 1.0) -> bool:
-        """Whether the loop gets round to a call within so many seconds."""
-        called = threading.Event()
-        self.loop().call_soon_threadsafe(called.set)
-        return called.wait(within)
-
-    def _leave_behind(self) -> str:
-        """The name of the task that the loop is at."""
+    def _left_behind(
+        self, future: concurrent.futures.Future[Any], stuck: asyncio.AbstractEventLoop, holder: Holder | None = None
+    ) -> LoopBlocked:
+        """Have later work get a fresh loop, and say why."""
+        if holder is not None:
+            holder.is_stuck = True
+        _left_loops.add(stuck)
+        future.cancel()
+        if self._counts:
+            _count_left()
         with self._lock:
-            loop, self._loop, self._thread = self._loop, None, None
-        if loop is None:
-            return ""
-        task = asyncio.current_task(loop)
+            if self._loop is stuck:
+                self._loop = self._thread = None
         # Served as soon as what blocks the loop ends, if ever.
-        asyncio.run_coroutine_threadsafe(_end(loop), loop)
-        return "" if task is None else task.get_name()
+        asyncio.run_coroutine_threadsafe(_end(stuck), stuck)
+        return LoopBlocked(holder)
 
     def close(self, timeout: float = 1.0) -> None:
         """Cancel what still runs, wait for it at most ``timeout`` seconds, and stop. Safe to call twice."""
@@ -189,6 +244,13 @@ class LoopThread:
             asyncio.run_coroutine_threadsafe(_wind_up(loop), loop).result(timeout)
         loop.call_soon_threadsafe(stop_loop, loop)
         thread.join(max(0.01, until - time.monotonic()))
+
+
+def _answers(loop: asyncio.AbstractEventLoop, within: float = 1.0) -> bool:
+    """Whether the loop gets round to a call within so many seconds."""
+    called = threading.Event()
+    loop.call_soon_threadsafe(called.set)
+    return called.wait(within)
 
 
 async def contained(work: Coroutine[Any, Any, T]) -> tuple[BaseException | None, T | None]:

@@ -17,7 +17,7 @@ from pytest_memeval.engine.protocol import CaseDatabases, StageError, supported_
 from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
 from pytest_memeval.failures import case_error
 from pytest_memeval.llm.protocol import ChatModel, Embedder
-from pytest_memeval.loops import LoopBlocked, LoopThread, hold_as, run_here
+from pytest_memeval.loops import LoopBlocked, LoopThread, refuse_on_left_loop, run_here
 from pytest_memeval.measuring.calls import EngineCalls
 from pytest_memeval.measuring.deadline import Deadline, time_is_over
 from pytest_memeval.measuring.execution import StageExecutor
@@ -41,12 +41,10 @@ if TYPE_CHECKING:
     from pytest_memeval.measuring.releases import Releases
     from pytest_memeval.metrics.sections import SectionRecord
     from pytest_memeval.metrics.thresholds import Threshold
+    from pytest_memeval.time_limit import TimeLimit
 
 #: The result of a stage that the case does not need.
 IDLE = StageResult()
-
-#: Seconds after a case's time limit until a loop that does not come back is left behind.
-LOOP_GRACE = 1.0
 
 
 class CaseRun:
@@ -159,7 +157,7 @@ class CaseRun:
 
     def _begin_anew(self) -> None:
         """The attempt at hand went down with a loop that another case held: it says nothing of this one."""
-        self._stages.given_up = True
+        self._stages.given_up = self._deadline.is_dropped = True
         self._stores.close()
         self._begin()
 
@@ -200,26 +198,36 @@ class CaseRun:
         known = self.results.get(stage)
         if known is not None:
             return known
-        limit = self.time_limit
         started = time.perf_counter()
         try:
-            if limit is None and self._runs_here():
+            if self.time_limit is None and self._runs_here():
                 return run_here(self._advance(stage))
-            while True:
-                try:
-                    # Work that awaits ends by its own limit; the grace is for one that holds the loop without awaiting.
-                    whole = None if limit is None else limit + LOOP_GRACE
-                    return self._loop.run(self.advance(stage), timeout=whole, still_in_time=self.still_runs)
-                except LoopBlocked as blocked:
-                    if not self._can_begin_anew or not blocked.is_held_by_another(self.label):
-                        return self._give_up(stage, held=blocked.is_held_by(self.label))
-                    self._begin_anew()
+            return self._loop_result(stage)
         finally:
             self.waited += _since(started)
 
-    def still_runs(self) -> bool:
-        """Whether the time limit is not over though more than its seconds have passed. May be asked from any thread."""
-        return self._deadline.still_runs()
+    def _loop_result(self, stage: str) -> StageResult:
+        unknown = 0
+        while not self.is_stuck:
+            try:
+                return self._loop.run(self.advance(stage), limits=self.limits)
+            except LoopBlocked as blocked:
+                # Where nobody knows what held the loop, that is told by the case running again, without the others.
+                unknown += blocked.holder is None
+                if blocked.holder in self.limits() or unknown > 1 or not self._can_begin_anew:
+                    break
+                self._begin_anew()
+        self.give_up()
+        return self.results.get(stage, IDLE)
+
+    def limits(self) -> Sequence[TimeLimit]:
+        """The time limits of what is at work."""
+        return (self._deadline,)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the case held a loop until that was left behind."""
+        return self._deadline.is_stuck
 
     def _runs_here(self) -> bool:
         """Whether nothing ever has to wait on the loop: then crossing to its thread and back would only cost time."""
@@ -228,17 +236,16 @@ class CaseRun:
             self._calls.wait_for = self._loop.run if self._here else None
         return self._here
 
-    def _give_up(self, stage: str, *, held: bool) -> StageResult:
-        self.give_up(held=held)
-        return self.results.get(stage, IDLE)
-
-    def give_up(self, *, held: bool = False) -> None:
-        """The stage that blocks the loop, and all that were to come, are over; what it still does goes nowhere."""
-        self._stages.given_up = True
-        over = time_is_over(self.time_limit or 0.0, held=held)
+    def give_up(self) -> None:
+        """The stage that does not end, and all that were to come, are over; what it still does goes nowhere."""
+        self._stages.given_up = self._deadline.is_dropped = True
+        limit, used = self.time_limit or 0.0, self.seconds
+        over = time_is_over(limit, held=self.is_stuck)
         for late in self.plan.run:
             if late not in self.results:
-                self.results[late] = self._stages.void(late) or StageResult(error=case_error(late, over))
+                void = self._stages.void(late)
+                self.results[late] = void or StageResult(error=case_error(late, over), seconds=max(0.0, limit - used))
+                used = limit
 
     def go_ahead(self) -> None:
         """From now on every stage runs on the loop: two threads must not both take the case up."""
@@ -247,12 +254,14 @@ class CaseRun:
     async def advance(self, stage: str) -> StageResult:
         """Run the stage and what it builds on, unless done. An empty result for a stage that the case does not need."""
         self.go_ahead()
-        hold_as(self.label)
+        refuse_on_left_loop()
         loop = asyncio.get_running_loop()
-        under_way = self._lock is not None and self._lock.locked()
-        if under_way and self._begun_on is not loop and self._can_begin_anew:
-            self._begin_anew()
-        self._begun_on = loop
+        if self._begun_on is not loop:
+            if self.is_stuck:
+                self.give_up()
+            elif self._lock is not None and self._lock.locked() and self._can_begin_anew:
+                self._begin_anew()
+            self._begun_on = loop
         return await self._advance(stage)
 
     async def _advance(self, stage: str) -> StageResult:
@@ -269,12 +278,11 @@ class CaseRun:
 
     async def work_ahead(self, pause: Callable[[], Awaitable[None]] | None = None) -> None:
         """Run every stage of the plan, for whoever prepares the case before its turn. Between two of them ``pause`` is
-        awaited; meanwhile the case goes on for nobody, and its time limit stands still."""
+        awaited; meanwhile the case goes on for nobody."""
         for number, stage in enumerate(self.plan.run):
             if pause is not None and number and self._lock is not None:
                 async with self._lock:
-                    with self._deadline.standing_still():
-                        await pause()
+                    await pause()
             await self.advance(stage)
         if registered("distill"):
             await self.custom.begin(self.outputs, self._status_of_metric)

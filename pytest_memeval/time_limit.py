@@ -1,4 +1,5 @@
-"""A case's time limit, which stands still while the case waits for a place that other cases hold."""
+"""A case's time limit. It counts the case's own time: it stands still while other cases hold the event loop, and while
+the case waits for a place that other cases hold."""
 
 from __future__ import annotations
 
@@ -6,37 +7,124 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from pytest_memeval.loop_time import Holder, Meter, meter_of, on_account
+
+T = TypeVar("T")
 
 #: Seconds after the end of a limit in which work that awaits has surely been cancelled.
 GRACE = 1.0
 
 
-class TimeLimit:
-    """``seconds`` from the beginning of the work; ``None`` for no limit."""
+def why_over(limit: float, *, held: bool = False) -> str:
+    """What is said of a case whose time is over; ``held``: it let nothing else run meanwhile."""
+    why = "; it held the event loop all the time, as time.sleep or a blocking client in an async method does"
+    return f"the case's time limit of {limit:g} s is over{why if held else ''}"
+
+
+class TimeIsOver(Exception):
+    """The work did not end within its limit; ``held``: it held the event loop for most of that time."""
+
+    def __init__(self, *, held: bool) -> None:
+        super().__init__("the time limit is over")
+        self.held = held
+
+
+class TimeLimit(Holder):
+    """``seconds`` for all work together that is kept within them; ``None`` for no limit."""
 
     def __init__(self, seconds: float | None) -> None:
+        super().__init__()
         self.seconds = seconds
-        self._scope: asyncio.Timeout | None = None
-        #: Parts of the work that wait for a place, and the seconds that were left when the first began to.
+        #: Seconds of work that has ended.
+        self._used = 0.0
+        #: Pieces of work at hand, and the clock when the first began.
+        self._at_hand = 0
+        self._began = 0.0
+        #: Parts of the work that wait for a place, and the clock when the first began to.
         self._waiting = 0
-        self._left = 0.0
+        self._waits_since = 0.0
+        self._alarm: _Alarm | None = None
 
-    async def keep(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Do the work; whether it was done in time. Otherwise it has been cancelled."""
-        if self.seconds is None:
-            await work()
-            return True
+    @property
+    def used(self) -> float:
+        """Seconds that the work has taken so far. May be asked from any thread."""
+        meter = self._meter
+        if not self._at_hand or meter is None:
+            return self._used
+        now = self._waits_since if self._waiting else self._clock(meter)
+        return self._used + max(0.0, now - self._began)
+
+    @property
+    def left(self) -> float:
+        return float("inf") if self.seconds is None else self.seconds - self.used
+
+    @property
+    def is_at_work(self) -> bool:
+        return self._at_hand > 0
+
+    def is_overdue(self, grace: float) -> bool:
+        return self.is_at_work and self.left < -grace
+
+    async def keep(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The work's value. TimeIsOver where it took longer, by itself or because it was cancelled then; at once where
+        the time was over before."""
+        if asyncio._get_running_loop() is None:
+            started = time.monotonic()
+            try:
+                return await work()
+            finally:
+                self._used += time.monotonic() - started
+        if self.left <= 0:
+            raise self._over()
+        meter = self._begin(meter_of(asyncio.get_running_loop()))
         try:
-            async with asyncio.timeout(self.seconds) as scope:
-                self._scope = scope
-                await work()
+            if self.seconds is None:
+                return await on_account(self, meter, work)
+            value = await self._within(meter, work)
+        except Exception as error:
+            if self.left < 0 and not isinstance(error, TimeIsOver):
+                raise self._over() from error
+            raise
+        finally:
+            self._end()
+        if self.left < 0:
+            # It held the loop, so that nobody could cancel it, or did not let itself be cancelled.
+            raise self._over()
+        return value
+
+    def _begin(self, meter: Meter) -> Meter:
+        if not self._at_hand:
+            self._meter = meter
+            self._began = self._clock(meter)
+        self._at_hand += 1
+        return meter
+
+    def _end(self) -> None:
+        used = self.used
+        self._at_hand -= 1
+        if not self._at_hand:
+            self._used = used
+
+    def _over(self) -> TimeIsOver:
+        return TimeIsOver(held=self.is_stuck or 2 * self.held > (self.seconds or 0.0))
+
+    async def _within(self, meter: Meter, work: Callable[[], Awaitable[T]]) -> T:
+        scope = asyncio.timeout(None)
+        try:
+            async with scope:
+                before, self._alarm = self._alarm, _Alarm(self, scope)
+                try:
+                    self._alarm.look()
+                    return await on_account(self, meter, work)
+                finally:
+                    self._alarm.end()
+                    self._alarm = before
         except TimeoutError:
             if not scope.expired():
                 raise
-            return False
-        finally:
-            self._scope = None
-        return True
+            raise self._over() from None
 
     @asynccontextmanager
     async def place(self, places: asyncio.Semaphore | None) -> AsyncIterator[None]:
@@ -54,25 +142,47 @@ class TimeLimit:
             places.release()
 
     async def _wait_for(self, places: asyncio.Semaphore) -> None:
-        scope, loop = self._scope, asyncio.get_running_loop()
-        if scope is None:
+        meter = self._meter
+        if not self._at_hand or meter is None:
             await places.acquire()
             return
-        if not self._waiting and (until := scope.when()) is not None:
-            self._left = until - loop.time()
-            scope.reschedule(None)
+        if not self._waiting:
+            self._waits_since = self._clock(meter)
         self._waiting += 1
         try:
             await places.acquire()
         finally:
             self._waiting -= 1
-            if not self._waiting and not scope.expired():
-                scope.reschedule(loop.time() + self._left)
+            if not self._waiting:
+                self._began += self._clock(meter) - self._waits_since
+                if self._alarm is not None:
+                    self._alarm.look()
 
-    def still_runs(self) -> bool:
-        """Whether the limit is not over though more than its seconds have passed. May be asked from any thread."""
-        scope = self._scope
-        if scope is None:
-            return False
-        until = scope.when()
-        return until is None or until > time.monotonic() - GRACE
+    @property
+    def stands_still(self) -> bool:
+        return self._waiting > 0
+
+
+class _Alarm:
+    """Cancels work at the end of its limit, by the limit's own clock."""
+
+    def __init__(self, limit: TimeLimit, scope: asyncio.Timeout) -> None:
+        self._limit, self._scope = limit, scope
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def look(self) -> None:
+        """End the work if its time is over, else look again when it will be, as far as that is known."""
+        self.end()
+        if self._limit.stands_still:
+            return
+        left = self._limit.left
+        if left > 0:
+            self._timer = self._loop.call_later(left, self.look)
+        elif not self._scope.expired():
+            self._scope.reschedule(self._loop.time())
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

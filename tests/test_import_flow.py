@@ -117,7 +117,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "measuring": {
         *("case_clock", "corpus", "engine", "failures", "live_memories", "loops", "output_shapes", "outputs"),
-        *("own_code", "recording", "results", "stages", "values"),
+        *("own_code", "recording", "results", "stages", "time_limit", "values"),
     },
     "trials": {
         *("case_record", "custom_metrics", "engine", "kinds", "loops", "measuring", "metrics", "outputs", "restoring"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import signal
 import threading
@@ -12,7 +13,15 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_memeval.llm.sync import run_sync
-from pytest_memeval.loops import LoopBlocked, LoopThread, call_blocking, in_daemon_thread
+from pytest_memeval.loops import (
+    LoopBlocked,
+    LoopPlaces,
+    LoopThread,
+    call_blocking,
+    in_daemon_thread,
+    refuse_on_left_loop,
+)
+from pytest_memeval.time_limit import TimeLimit
 
 
 @pytest.fixture
@@ -212,6 +221,13 @@ def test_a_cancelled_call_is_left_behind_and_its_result_dropped(loop: LoopThread
     assert ended.wait(5)
 
 
+class _Overdue(TimeLimit):
+    """Its time is over, whatever the work does."""
+
+    def is_overdue(self, grace: float) -> bool:
+        return True
+
+
 def test_work_that_ends_while_it_is_asked_for_its_time_is_not_lost(loop: LoopThread) -> None:
     over = threading.Event()
 
@@ -220,17 +236,90 @@ def test_work_that_ends_while_it_is_asked_for_its_time_is_not_lost(loop: LoopThr
             await asyncio.sleep(0.001)
         return "its value"
 
-    def still_in_time() -> bool:
+    def limits() -> list[TimeLimit]:
         over.set()
         deadline = time.monotonic() + 30
         while asyncio.run_coroutine_threadsafe(others(), loop.loop()).result() and time.monotonic() < deadline:
             time.sleep(0.001)
-        return False
+        return [_Overdue(0.01)]
 
     async def others() -> int:
         return len(asyncio.all_tasks()) - 1
 
-    assert loop.run(work(), timeout=0.01, still_in_time=still_in_time) == "its value"
+    assert loop.run(work(), limits=limits) == "its value"
+
+
+def test_work_that_ignores_the_end_of_its_time_is_given_up_and_the_loop_kept(loop: LoopThread) -> None:
+    own, over = TimeLimit(0.05), threading.Event()
+
+    async def stubborn() -> None:
+        while not over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    before = loop.loop()
+    with pytest.raises(LoopBlocked) as blocked:
+        loop.run(own.keep(stubborn), limits=lambda: [own])
+    over.set()
+    assert blocked.value.holder is own
+    assert loop.loop() is before
+    assert not own.is_stuck
+
+
+def test_who_holds_the_loop_beyond_its_time_is_named_to_others(loop: LoopThread) -> None:
+    guilty, innocent, release = TimeLimit(0.05), TimeLimit(0.05), threading.Event()
+
+    async def block() -> None:
+        await asyncio.gather(deeper())  # in a task of its own
+
+    async def deeper() -> None:
+        release.wait(30)
+
+    asyncio.run_coroutine_threadsafe(guilty.keep(block), loop.loop())
+    with pytest.raises(LoopBlocked) as blocked:
+        loop.run(innocent.keep(lambda: value(1)), limits=lambda: [innocent])
+    assert blocked.value.holder is guilty
+    assert (guilty.is_stuck, innocent.is_stuck) == (True, False)
+    assert loop.run(innocent.keep(lambda: value(1)), limits=lambda: [innocent]) == 1
+    release.set()
+
+
+def test_a_loop_that_nobody_is_known_to_hold_is_left_behind_too(loop: LoopThread) -> None:
+    own, release = TimeLimit(0.05), threading.Event()
+    loop.loop().call_soon_threadsafe(release.wait, 30)
+    with pytest.raises(LoopBlocked) as blocked:
+        loop.run(own.keep(lambda: value(1)), limits=lambda: [own])
+    release.set()
+    assert blocked.value.holder is None
+    assert loop.run(value(2), timeout=30) == 2
+
+
+def test_nothing_begins_on_a_loop_that_was_left_behind(loop: LoopThread) -> None:
+    release, heard = threading.Event(), threading.Event()
+
+    async def waits() -> None:
+        release.wait(30)
+        try:
+            refuse_on_left_loop()
+        except asyncio.CancelledError:
+            heard.set()
+
+    with pytest.raises(LoopBlocked):
+        loop.run(waits(), timeout=0.05)
+    release.set()
+    assert heard.wait(30)
+
+
+def test_places_on_a_loop_that_was_left_behind_are_no_other_loops() -> None:
+    places = LoopPlaces(1)
+
+    async def take() -> bool:
+        taken = places.locked()
+        await places.acquire()
+        return not taken and places.locked()
+
+    assert asyncio.run(take())
+    assert asyncio.run(take())
 
 
 def test_context_variables_reach_the_thread(loop: LoopThread) -> None:

@@ -411,7 +411,7 @@ def test_a_coroutine_that_hangs_is_cancelled() -> None:
 
 
 def test_a_coroutine_that_blocks_without_awaiting_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_memeval.runner.LOOP_GRACE", 0.1)
+    monkeypatch.setattr("pytest_memeval.loops.GRACE", 0.1)
 
     release, over = threading.Event(), threading.Event()
 

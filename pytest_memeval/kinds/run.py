@@ -12,8 +12,9 @@ from pytest_memeval.custom_metrics import SECTION, CaseMetrics, CustomMetric, re
 from pytest_memeval.kinds.protocol import KindCase
 from pytest_memeval.kinds.records import described
 from pytest_memeval.kinds.registry import sections_of
+from pytest_memeval.loops import refuse_on_left_loop
 from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResult, StageStatus
-from pytest_memeval.time_limit import GRACE, TimeLimit
+from pytest_memeval.time_limit import TimeIsOver, TimeLimit, why_over
 
 if TYPE_CHECKING:
     from pytest_memeval.loops import LoopThread
@@ -45,22 +46,12 @@ class KindRun(ABC):
         self.case = case
         self.kind = kind
         self.label = label or case.case_id
-        self.sections: dict[str, SectionRecord] = {}
-        self.statuses: dict[str, StageStatus] = {}
-        self.errors: list[CaseError] = []
-        self.results: dict[str, StageResult] = {}
-        self.outputs: dict[str, Any] = {}
-        self.facts: list[dict[str, Any]] = []
-        self.why_skipped: str | None = None
         #: The values that the run was made with: a prepared one serves only an item that got the same.
         self.values: Mapping[str, Any] = {}
         #: Seconds for which somebody waited for the run.
         self.waited = 0.0
-        self.seconds = 0.0
         #: Whether the case is taken from an earlier run; ``None`` until somebody has looked.
         self.resumption: Resumption | None = None
-        #: The project's own metrics.
-        self.custom = CaseMetrics(case, kind)
         #: Thresholds that every case has by default; they hold only where the case has the metric.
         self.default_expect: tuple[Threshold, ...] = ()
         #: Which trial of the case this is, from 0: what is asked is told apart by it.
@@ -68,10 +59,27 @@ class KindRun(ABC):
         #: For a later trial: the first one, which is over, and whose findings serve for all of them.
         self.first: KindRun | None = None
         self.time_limit = case.timeout if case.timeout is not None else timeout
-        self.limit = TimeLimit(self.time_limit)
         self._loop = loop
-        self._lock: asyncio.Lock | None = None
         self._done = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Nothing has been done: whatever an attempt before this one still does goes nowhere. A subclass that keeps
+        more of an attempt extends this."""
+        self.sections: dict[str, SectionRecord] = {}
+        self.statuses: dict[str, StageStatus] = {}
+        self.errors: list[CaseError] = []
+        self.results: dict[str, StageResult] = {}
+        self.outputs: dict[str, Any] = {}
+        self.facts: list[dict[str, Any]] = []
+        self.why_skipped: str | None = None
+        self.seconds = 0.0
+        #: The project's own metrics.
+        self.custom = CaseMetrics(self.case, self.kind)
+        self.limit = TimeLimit(self.time_limit)
+        self._lock: asyncio.Lock | None = None
+        #: The loop that the attempt at hand was begun on.
+        self._begun_on: asyncio.AbstractEventLoop | None = None
 
     @abstractmethod
     async def measure(self) -> None:
@@ -83,9 +91,9 @@ class KindRun(ABC):
         place of ``engine``, ``engine_if_alone`` for what stands for one only where nothing else was run."""
         return {}
 
-    def over_time(self, limit: float) -> None:
-        """Called in the place of the rest of :meth:`measure` when the time limit is over. Charges :attr:`stage`."""
-        self.fail(CaseError(self.stage, "timeout", f"the case's time limit of {limit:g} s is over"))
+    def over_time(self, *, held: bool = False) -> None:
+        """The time limit is over: an error of :attr:`stage`; ``held``: the case let nothing else run meanwhile."""
+        self.fail(CaseError(self.stage, "timeout", why_over(self.time_limit or 0.0, held=held)))
 
     def fail(self, error: CaseError) -> None:
         """Add an error and mark its stage as errored."""
@@ -100,30 +108,49 @@ class KindRun(ABC):
 
     async def work_ahead(self) -> None:
         """Do the work, unless it is done; whoever comes second waits for the first."""
+        refuse_on_left_loop()
+        loop = asyncio.get_running_loop()
+        if self._begun_on is not loop:
+            if self.is_stuck:
+                self.give_up()
+            elif self._lock is not None and self._lock.locked():
+                self.begin_anew()
+            self._begun_on = loop
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
             if not self._done:
+                limit = self.limit
                 await self._work()
-                self._done = True
+                # What an attempt does that nobody waits for any more says nothing.
+                self._done = self._done or limit is self.limit
+
+    def begin_anew(self) -> None:
+        """The attempt at hand went down with a loop that another case held: it says nothing of this one."""
+        self.limit.is_dropped = True
+        self.begin()
 
     async def _work(self) -> None:
-        started = time.perf_counter()
+        limit = self.limit
         try:
-            if not await self.limit.keep(self._measure_all):
-                self.over_time(self.time_limit or 0.0)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            # Nobody cancelled the case: something inside of what it calls was.
-            self._broken(error)
-        except KeyboardInterrupt:
-            raise
+            await limit.keep(self._measure_all)
         except BaseException as error:
-            self._broken(error)
+            if limit is not self.limit or limit.is_dropped:
+                raise asyncio.CancelledError from None
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            if isinstance(error, asyncio.CancelledError):
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # Nobody cancelled the case: something inside of what it calls was.
+            if isinstance(error, TimeIsOver):
+                self.over_time(held=error.held)
+            else:
+                self._broken(error)
         finally:
-            self.seconds += time.perf_counter() - started
+            if limit is self.limit:
+                self.seconds = limit.used
 
     async def _measure_all(self) -> None:
         """The case's work, then the project's own metrics on what came of it."""
@@ -155,25 +182,34 @@ class KindRun(ABC):
         return self._done
 
     def give_up(self) -> None:
-        """Leave the work as it is: its time limit is over, and it holds the loop."""
-        self._done = True
-        self.over_time(self.time_limit or 0.0)
+        """Leave the work as it is: its time limit is over, and it does not end."""
+        self._done = self.limit.is_dropped = True
+        self.seconds = self.time_limit or 0.0
+        self.over_time(held=self.is_stuck)
 
-    def still_runs(self) -> bool:
-        """Whether the time limit is not over though more than its seconds have passed. May be asked from any thread."""
-        return self.limit.still_runs()
+    def limits(self) -> Sequence[TimeLimit]:
+        """The time limits of what is at work."""
+        return (self.limit,)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the case held a loop until that was left behind."""
+        return self.limit.is_stuck
 
     def finish(self) -> None:
-        """Wait until the work is done; blocks. A loop that does not come back in time is left behind."""
+        """Wait until the work is done; blocks."""
         from pytest_memeval.loops import LoopBlocked
 
-        started = time.perf_counter()
+        started, unknown = time.perf_counter(), 0
         try:
-            # Work that awaits ends by its own limit; the grace is for what holds the loop without awaiting.
-            limit = None if self.time_limit is None else self.time_limit + GRACE
-            self._loop.run(self.work_ahead(), timeout=limit, still_in_time=self.still_runs)
-        except LoopBlocked:
-            self.give_up()
+            while not self._done:
+                try:
+                    self._loop.run(self.work_ahead(), limits=self.limits)
+                except LoopBlocked as blocked:
+                    # Where nobody knows what held the loop, that is told by the case running again, without the others.
+                    unknown += blocked.holder is None
+                    if unknown > 1 or (blocked.holder in self.limits() and not self.is_stuck):
+                        self.give_up()
         finally:
             self.waited += time.perf_counter() - started
         self.complete()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -55,7 +54,7 @@ class StageResults:
 
     async def attempt(self, stage: str) -> StageResult:
         """Carry the stage out. What goes wrong is in the result, never raised."""
-        started = time.perf_counter()
+        used = self._deadline.used
         calls: list[CallRecord] = []
         void = self.void(stage)
         if void is not None:
@@ -63,7 +62,7 @@ class StageResults:
         notes = Notes(stage, self._outputs.facts)
         try:
             output = await self._deadline.keep(partial(self._executor.perform, stage, Trace(calls, notes)))
-            seconds = _since(started)
+            seconds = self._deadline.used - used
             metrics = None if self.given_up else await self._scored(stage, output)
         except asyncio.CancelledError as error:
             if self._executor.calls.wait_for is None:
@@ -71,27 +70,26 @@ class StageResults:
                 if task is None or task.cancelling():
                     raise
             # Nobody cancelled the case: something inside the engine was, and the engine let it out.
-            return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=_since(started))
+            return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=self._deadline.used - used)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             scored = stage in self._executor.plan.scored
             if not scored and stage == "l15" and getattr(error, "kind", None) == NO_PREDICTION:
                 # Only needed on the way to recorded outputs, which stand as they are without it.
-                return StageResult(seconds=_since(started))
+                return StageResult(seconds=self._deadline.used - used)
             if self.keep_raised:
                 self.raised = error
-            return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=_since(started))
+            return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=self._deadline.used - used)
         finally:
             notes.close()
         return StageResult(output, metrics, None, tuple(calls), seconds)
 
     async def _scored(self, stage: str, output: Any) -> SectionRecord | None:
         """:meth:`measure`, in a time that is not the engine's: where cases have limits the loop goes on meanwhile."""
-        if not self._deadline.is_set or self._executor.calls.wait_for is not None:
+        if self._deadline.seconds is None or self._executor.calls.wait_for is not None:
             return self.measure(stage, output)
-        with self._deadline.standing_still():
-            return await in_daemon_thread(self._measure_alone, stage, output)
+        return await in_daemon_thread(self._measure_alone, stage, output)
 
     def _measure_alone(self, stage: str, output: Any) -> SectionRecord | None:
         # A matcher of the project's own need not bear several threads.
@@ -131,7 +129,3 @@ class StageResults:
             if result is not None and result.error is not None:
                 return StageResult(error=CaseError(stage, "void", f"not measured: stage {needed} failed"))
         return None
-
-
-def _since(started: float) -> float:
-    return time.perf_counter() - started

@@ -60,6 +60,8 @@ class Conversations:
         self._failed: dict[str, BaseException] = {}
         self._clock = 0
         self._turn: asyncio.Condition | None = None
+        #: What is open is on this loop. Conversations of one that was left behind may be stuck, and are read again.
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @asynccontextmanager
     async def use(self, key: str, load: Callable[[], Awaitable[Sample]]) -> AsyncIterator[Conversation]:
@@ -83,8 +85,9 @@ class Conversations:
             await self._leave(key)
 
     async def _enter(self, key: str, load: Callable[[], Awaitable[Sample]]) -> Conversation:
-        if self._turn is None:
-            self._turn = asyncio.Condition()
+        loop = asyncio.get_running_loop()
+        if self._turn is None or self._loop is not loop:
+            self._turn, self._loop, self._open = asyncio.Condition(), loop, {}
         async with self._turn:
             if self.alone:
                 await self._turn.wait_for(lambda: not any(self._open[other].users for other in self._others(key)))
@@ -115,7 +118,8 @@ class Conversations:
             conversation.seconds = time.perf_counter() - started
 
     async def _leave(self, key: str) -> None:
-        assert self._turn is not None
+        if self._turn is None or self._loop is not asyncio.get_running_loop():
+            return
         async with self._turn:
             if key in self._failed and key in self._open and self._open[key].users == 0:
                 await self._drop(key)

@@ -92,6 +92,9 @@ class QARun(KindRun):
         self._make_setup, self._dataset, self._set_key, self._errata = make_setup, dataset, set_key, errata
         self._plan = plan
         self._made: QASetup | None = None
+
+    def begin(self) -> None:
+        super().begin()
         self._calls: list[CallRecord] = []
         self._seconds: dict[str, float] = {}
         #: What there is to answer from, once the memory was asked: every trial answers from the first one's.
@@ -114,6 +117,7 @@ class QARun(KindRun):
         if self._plan is not None:
             await self._count(self._plan, key)
             return
+        results, calls, seconds = self.results, self._calls, self._seconds
         try:
             if isinstance(self.first, QARun) and self.first._found is not None:
                 found = await self._judged(pair, await self._answered(pair, self.first._found))
@@ -123,7 +127,7 @@ class QARun(KindRun):
                     self._found = await self._retrieved(pair, conversation)
                     found = await self._judged(pair, await self._answered(pair, self._found))
         finally:
-            self._keep()
+            results["qa"] = StageResult(calls=tuple(calls), seconds=sum(seconds.values()))
         self.sections = score(
             pair,
             found,
@@ -241,9 +245,6 @@ class QARun(KindRun):
         of = {"of": "corrected"} if corrected else {}
         known.append({"score": verdict.score, "mode": verdict.mode, "reason": verdict.reason, **of})
         return float(verdict.score)
-
-    def _keep(self) -> None:
-        self.results["qa"] = StageResult(calls=tuple(self._calls), seconds=sum(self._seconds.values()))
 
     def resume_key(self) -> str:
         try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.kinds import KindRun
+from pytest_memeval.loops import LoopPlaces
 from pytest_memeval.metrics.sections import SECTION_KEYS, SectionRecord
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.base import BaseEvaluator, EvalResult
@@ -50,7 +50,7 @@ class RagSetup:
         if id(owner) not in self._places:
             one_by_one = None if can_overlap(owner) else 1
             size = owner.own_concurrency if isinstance(owner, BaseEvaluator) else one_by_one
-            self._places[id(owner)] = None if size is None else asyncio.Semaphore(max(1, size))
+            self._places[id(owner)] = None if size is None else LoopPlaces(max(1, size))
         return self._places[id(owner)]
 
     @cached_property
@@ -65,13 +65,17 @@ class RagRun(KindRun):
     """The sample's answer and its scores. A failing evaluator is an error of its own metrics alone."""
 
     stage = "rag"
+    case: RagCase
 
     def __init__(self, case: RagCase, setup: RagSetup, set_path: str, **rest: Any) -> None:
         super().__init__(case, kind="rag", **rest)
         self._setup = setup
         self._set_path = set_path
+
+    def begin(self) -> None:
+        super().begin()
         self._calls: list[CallRecord] = []
-        self.sample: EvalSample = case.sample
+        self.sample: EvalSample = self.case.sample
         #: Metric → what is said of it where it is false, else ``None``.
         self._assertions: dict[str, str | None] = {}
 
@@ -86,14 +90,14 @@ class RagRun(KindRun):
 
             await plan_sample(self._setup, self._setup.plan, self.sample, contexts, self.trial)
             return
-        started = time.perf_counter()
+        used, limit, results, calls = self.limit.used, self.limit, self.results, self._calls
         try:
-            with calls_of_case(f"{self.label}/rag/", self._calls, self.trial):
+            with calls_of_case(f"{self.label}/rag/", calls, self.trial):
                 if await self._answer(contexts):
                     self._keep_sample()
                     await self._evaluate()
         finally:
-            self.results["rag"] = StageResult(calls=tuple(self._calls), seconds=time.perf_counter() - started)
+            results["rag"] = StageResult(calls=tuple(calls), seconds=limit.used - used)
 
     async def _answer(self, contexts: Sequence[str] | None) -> bool:
         """Fill in the response and the contexts; whether there is something to evaluate then."""

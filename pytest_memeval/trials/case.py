@@ -11,14 +11,15 @@ from typing import Any
 
 from pytest_memeval.case_record import stage_statuses
 from pytest_memeval.engine.protocol import can_overlap
-from pytest_memeval.loops import LoopBlocked, LoopThread
+from pytest_memeval.loops import LoopBlocked, LoopThread, refuse_on_left_loop
 from pytest_memeval.measuring.repeated_ids import repeated_in
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.trials import average_records, pair_agreement
 from pytest_memeval.outputs import OutputError, Outputs
 from pytest_memeval.restoring import restore
 from pytest_memeval.results import CaseError, CaseResult, StageResult, StageStatus
-from pytest_memeval.runner import IDLE, LOOP_GRACE, CaseRun
+from pytest_memeval.runner import IDLE, CaseRun
+from pytest_memeval.time_limit import TimeLimit
 from pytest_memeval.trials.records import averaged_sections, errors_of_trials, single_records, worst
 from pytest_memeval.trials.work import side_by_side
 
@@ -44,6 +45,7 @@ class TrialRuns(CaseRun):
         self._slots = slots
         self._helpers = min(len(trials), limit) - 1
         self._lock: asyncio.Lock | None = None
+        self._begun_on: asyncio.AbstractEventLoop | None = None
         self._sections = None
 
     # -- running -----------------------------------------------------------------------------------------------
@@ -70,17 +72,21 @@ class TrialRuns(CaseRun):
         return self.results.get(stage, IDLE)
 
     def _run_on_loop(self) -> None:
-        limit = self.time_limit
-        # Each trial has the case's time for itself; how many ran at once is not known beforehand.
-        whole = None if limit is None else limit * len(self.trials) + LOOP_GRACE
-        try:
-            self._loop.run(self.work_ahead(), timeout=whole, still_in_time=self._still_runs)
-        except LoopBlocked:
-            for run in self.trials:
-                run.give_up()
+        unknown = 0
+        while True:
+            try:
+                return self._loop.run(self.work_ahead(), limits=self.limits)
+            except LoopBlocked as blocked:
+                unknown += blocked.holder is None
+                if unknown > 1 or (blocked.holder in self.limits() and not self.is_stuck):
+                    return self.give_up()
 
-    def _still_runs(self) -> bool:
-        return any(run.still_runs() for run in self.trials)
+    def limits(self) -> Sequence[TimeLimit]:
+        return [limit for run in self.trials for limit in run.limits()]
+
+    @property
+    def is_stuck(self) -> bool:
+        return any(run.is_stuck for run in self.trials)
 
     def go_ahead(self) -> None:
         for run in self.trials:
@@ -93,8 +99,10 @@ class TrialRuns(CaseRun):
     async def work_ahead(self, pause: Callable[[], Awaitable[None]] | None = None) -> None:
         """Run every stage of every trial. The first one runs in the caller's slot; whoever gets another slot helps.
         There is no pause: trials that run side by side have no moment at which the case waits for nothing."""
-        if self._lock is None:
-            self._lock = asyncio.Lock()
+        refuse_on_left_loop()
+        loop = asyncio.get_running_loop()
+        if self._lock is None or self._begun_on is not loop:
+            self._lock, self._begun_on = asyncio.Lock(), loop
         async with self._lock:
             await side_by_side([run.work_ahead for run in self.trials], self._slots, self._helpers)
             self._merge()
@@ -120,9 +128,9 @@ class TrialRuns(CaseRun):
     def provided(self) -> bool:
         return any(run.provided for run in self.trials)
 
-    def give_up(self, *, held: bool = False) -> None:
+    def give_up(self) -> None:
         for run in self.trials:
-            run.give_up(held=held)
+            run.give_up()
         self._merge()
 
     @property

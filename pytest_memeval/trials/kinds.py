@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.kinds import KindRun
 from pytest_memeval.results import CaseResult, StageResult
-from pytest_memeval.time_limit import GRACE
 from pytest_memeval.trials.records import (
     averaged_sections,
     errors_of_trials,
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from pytest_memeval.loops import LoopThread
+    from pytest_memeval.time_limit import TimeLimit
 
 
 class KindTrials(KindRun):
@@ -43,9 +42,6 @@ class KindTrials(KindRun):
         self._slots = slots
         for number, run in enumerate(self.trials):
             run.trial, run.first = number, first if number else None
-        if first.time_limit is not None:
-            # How many ran at once is not known beforehand, and each has a grace.
-            self.time_limit = (first.time_limit + GRACE) * len(self.trials)
 
     async def measure(self) -> None:
         raise NotImplementedError("every trial measures by itself")
@@ -53,13 +49,12 @@ class KindTrials(KindRun):
     # -- running -----------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        started = time.perf_counter()
         try:
             await self.trials[0].work_ahead()
             rest = [run.work_ahead for run in self.trials[1:]]
             await side_by_side(rest, self._slots, len(rest))
         finally:
-            self.seconds += time.perf_counter() - started
+            self.seconds = math.fsum(run.seconds for run in self.trials)
             self._merge()
 
     def give_up(self) -> None:
@@ -69,8 +64,8 @@ class KindTrials(KindRun):
                 run.give_up()
         self._merge()
 
-    def still_runs(self) -> bool:
-        return any(run.still_runs() for run in self.trials)
+    def limits(self) -> Sequence[TimeLimit]:
+        return [limit for run in self.trials for limit in run.limits()]
 
     def complete(self) -> None:
         for run in self.trials:

@@ -71,6 +71,51 @@ def test_only_the_case_that_blocks_the_loop_is_charged(project: Project, place: 
         )
 
 
+BLOCKING = """
+import time
+
+class Engine:
+    name, version = "blocking", "1"
+
+    async def extract(self, conversation, ctx):
+        text = conversation[0].content
+        try:
+            time.sleep(float(text.split()[-1]))
+        except BaseException:
+            pass
+        return [{"content": text, "dimensions": ["habits"]}]
+"""
+
+#: How long each case holds the loop under a limit of 1.2 s, apart from which no figure here is near.
+HOLDING = {
+    "middle": [0.05, 4, 0.05, 0.05],
+    "first": [4, 0.05, 0.05, 0.05],
+    "back by itself": [0.05, 2, 0.05],
+    "two": [0.05, 4, *[0.05] * 6, 4, *[0.05] * 3],
+    "long in sum": [0.4] * 9,
+}
+
+
+@pytest.mark.parametrize("mode", [("--memeval-concurrency", "1"), ("--memeval-concurrency", "3"), (), ("-n", "2")])
+@pytest.mark.parametrize("holding", HOLDING.values(), ids=HOLDING)
+def test_who_is_charged_with_a_held_loop_depends_on_nobody_else(
+    project: Project, holding: list[float], mode: tuple[str, ...]
+) -> None:
+    project.write("parts.py", BLOCKING)
+    (project.path / "conftest.py").unlink()
+    project.cases([case(f"t-{at}", f"habits: sleeps for {seconds}", timeout=1.2) for at, seconds in enumerate(holding)])
+    project.run("--memeval-engine", "parts:Engine", *mode, fresh=True)
+    entries = {entry["case_id"]: entry for entry in project.report()["per_case"]}
+    for at, seconds in enumerate(holding):
+        entry = entries[f"t-{at}"]
+        said = [(error["stage"], error["kind"], error["message"][:70]) for error in entry["errors"]]
+        held = "the case's time limit of 1.2 s is over; it held the event loop all the time"[:70]
+        assert said == [("l1", "timeout", held)] * (seconds > 1.2)
+        # Cut at its limit, or what it took until it came back by itself.
+        assert min(seconds, 1.2) - 0.01 <= entry["duration_seconds"]
+        assert entry["duration_seconds"] < max(2 * seconds, seconds + 1)
+
+
 def test_a_case_that_only_waits_too_long_held_nothing(project: Project) -> None:
     project.write("conftest.py", CONFTEST.replace("time.sleep(8)", "await asyncio.sleep(8)"))
     project.cases([case("slow", "identity: this one will block"), *good_cases(3)])

@@ -1,0 +1,146 @@
+"""Whose work an event loop is at, and for how long: what one case holds the loop for is no other case's time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Holder:
+    """Somebody whose work runs on loops, and the clock that counts that work's time: it goes while the loop is free or
+    at that work, and stands still while the loop is held by somebody else's."""
+
+    def __init__(self) -> None:
+        #: Seconds for which the work has held the loop that it is on.
+        self.held = 0.0
+        #: Whether the loop was left behind because this work did not let go of it.
+        self.is_stuck = False
+        #: Whether nobody wants the work any more: its next step is cancelled.
+        self.is_dropped = False
+        self._meter: Meter | None = None
+
+    def _clock(self, meter: Meter) -> float:
+        """May be asked from any thread."""
+        others = meter.held - self.held
+        if meter.holder is not None and meter.holder is not self:
+            others += time.monotonic() - meter.since
+        return time.monotonic() - others
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the loop has work of this one at hand: a task that it started long ago may go on behind it."""
+        return False
+
+    def is_overdue(self, grace: float) -> bool:
+        """Whether the work at hand should have ended more than so many seconds ago. May be asked from any thread."""
+        return False
+
+
+class Meter:
+    """Of one loop: whose step it is at, since when, and for how long all steps together have held it."""
+
+    def __init__(self) -> None:
+        self.holder: Holder | None = None
+        self.since = 0.0
+        self.held = 0.0
+
+    def turn_to(self, holder: Holder | None) -> Holder | None:
+        """The loop is at this one's step from now on; gives whose it was at."""
+        now, before = time.monotonic(), self.holder
+        if before is not None:
+            # In this order: whoever reads from another thread takes too much as held by others for a moment, never
+            # too little, and looks again.
+            self.held += now - self.since
+            before.held += now - self.since
+        self.since, self.holder = now, holder
+        return before
+
+    @property
+    def worker(self) -> Holder | None:
+        """Who is known to be at work on the loop. May be asked from any thread."""
+        holder = self.holder
+        return holder if holder is not None and holder.is_at_work else None
+
+    def stuck_at(self, grace: float) -> Holder | None:
+        """Who holds the loop in one step though its time is over for so many seconds. May be asked from any thread."""
+        holder, since = self.holder, self.since
+        if holder is None or time.monotonic() - since < grace or not holder.is_overdue(grace):
+            return None
+        return holder if self.holder is holder and self.since == since else None
+
+
+_meters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Meter] = weakref.WeakKeyDictionary()
+
+#: Whose work the code at hand is part of.
+_at_work: contextvars.ContextVar[tuple[Holder, Meter] | None] = contextvars.ContextVar("memeval_at_work", default=None)
+
+
+def meter_of(loop: asyncio.AbstractEventLoop) -> Meter:
+    try:
+        return _meters[loop]
+    except KeyError:
+        return _meters.setdefault(loop, Meter())
+
+
+async def on_account(holder: Holder, meter: Meter, work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work as the holder's; so are the tasks that it starts, on a loop with :func:`own_task`."""
+    token = _at_work.set((holder, meter))
+    try:
+        return await _Steps(_begun(work), holder, meter)
+    finally:
+        _at_work.reset(token)
+
+
+async def _begun(work: Callable[[], Awaitable[T]]) -> T:
+    return await work()
+
+
+def own_task(loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> asyncio.Task[Any]:
+    """A loop's task factory: a task started by somebody's work is part of that work."""
+    found = _at_work.get()
+    if found is not None and found[1] is meter_of(loop):
+        work = _Steps(work, *found)
+    return asyncio.Task(work, loop=loop, **more)
+
+
+class _Steps(Coroutine[Any, Any, T]):
+    """A coroutine whose every step is measured."""
+
+    __slots__ = ("_holder", "_meter", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T], holder: Holder, meter: Meter) -> None:
+        self._work, self._holder, self._meter = work, holder, meter
+
+    def send(self, value: Any) -> Any:
+        if self._holder.is_dropped:
+            return self.throw(asyncio.CancelledError())
+        before = self._meter.turn_to(self._holder)
+        try:
+            return self._work.send(value)
+        finally:
+            self._meter.turn_to(before)
+
+    def throw(self, *error: Any) -> Any:
+        before = self._meter.turn_to(self._holder)
+        try:
+            return self._work.throw(*error)
+        finally:
+            self._meter.turn_to(before)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self
+
+    def __iter__(self) -> _Steps[T]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
