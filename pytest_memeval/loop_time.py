@@ -136,6 +136,10 @@ class _Steps(Coroutine[Any, Any, T]):
     def close(self) -> None:
         self._work.close()
 
+    def __getattr__(self, name: str) -> Any:
+        # What tells how far a coroutine is, by which anyio knows whether a task has begun, and what its task is called.
+        return getattr(self._work, name)
+
     def __await__(self) -> Generator[Any, Any, T]:
         return self
 
