@@ -24,6 +24,8 @@ class Journal:
         self.path = path
         self._policy = report_text
         self._file: TextIO | None = None
+        #: Lines that were to be written, each counted before it is: an interrupt may come in between.
+        self.lines = 0
 
     def append(self, result: CaseResult, *, text: str | None = None) -> None:
         """Write the result; ``text`` is its JSON form, where somebody has made it already."""
@@ -37,6 +39,7 @@ class Journal:
                 # A run that goes on from here has to know that there are no texts.
                 line["report_text"] = self._policy
             text = dumps(line)
+        self.lines += 1
         with naming(self.path):
             self._file.write(text + "\n")
             self._file.flush()

@@ -298,7 +298,8 @@ class Recorder:
         if self._journal is None:
             return
         self._journal.close()
-        if self.resume_from is not None:
+        # A record that an interrupt met while it was taken is taken again.
+        if self.resume_from is not None or self._journal.lines > len(self.results):
             from pytest_memeval.resume.run import compact
 
             compact(self.journal_path, {*self.results, *self.selected})

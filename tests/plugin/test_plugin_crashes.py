@@ -658,6 +658,37 @@ def test_an_interrupt_while_a_report_is_told_loses_no_case(project: Project, whe
     assert ("cases/v001.yaml::eval-003" in journal) == (when != "setup" or bool(mode))
 
 
+TAKEN = """
+
+from pytest_memeval.runs import recorder
+
+after, once = recorder.spare_collector_again, []
+
+
+def interrupt(count):
+    after(count)
+    if count == 3 and not once:
+        once.append("raised")
+        raise KeyboardInterrupt
+
+
+recorder.spare_collector_again = interrupt
+"""
+
+
+@MODES
+def test_a_record_that_an_interrupt_met_while_it_was_taken_is_in_the_journal_once(
+    project: Project, mode: tuple[str, ...]
+) -> None:
+    project.cases(good_cases(40))
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(TAKEN)
+    result = project.run(*mode, "--memeval-concurrency", "1", "--dist", "load", fresh=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    journal = project.journal()
+    assert len(journal) == len(set(journal)) == project.report()["counts"]["scored"] >= 3
+
+
 COLLECTING = """
 import pathlib
 import time
