@@ -60,6 +60,8 @@ class CaseHooks:
         self._done = 0
         #: The item that is past its call, with the report of that, until its end.
         self._called: tuple[pytest.Item, pytest.TestReport] | None = None
+        #: The report of an item's end, until somebody is told of it.
+        self._untold: pytest.TestReport | None = None
         #: Whether a case's main figure is shown anywhere.
         self._shows_figures = config.get_verbosity("test_cases") > 0
 
@@ -137,7 +139,7 @@ class CaseHooks:
             report.memeval_alone = why  # type: ignore[attr-defined]  # one of our own
         if call.when == "teardown":
             self._hand_over(report, item, owner, run)
-            self._called = None
+            self._called, self._untold = None, report
             _forget(item)
             self._done += 1
             if self._is_worker:  # elsewhere the controller does it, as it takes the records
@@ -167,6 +169,11 @@ class CaseHooks:
         self._hand_over(end, item, owner, item.stash.get(RUN, None))
         self._called = None
         item.ihook.pytest_runtest_logreport(report=end)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report is self._untold:
+            self._untold = None
 
     def _alone(self, item: pytest.Item) -> str:
         """Said with ``-v``: why the case could not be prepared ahead."""
@@ -318,6 +325,8 @@ class CaseHooks:
         if self._called is not None:
             # It is said to have passed, or to have failed, already.
             self._end_now(*self._called)
+        elif self._untold is not None:
+            self.config.hook.pytest_runtest_logreport(report=self._untold)
         elif self._is_worker:
             from pytest_memeval.workers.last_words import cut_off_reports
 

@@ -658,6 +658,40 @@ def test_an_interrupt_while_a_report_is_told_loses_no_case(project: Project, whe
     assert ("cases/v001.yaml::eval-003" in journal) == (when != "setup" or bool(mode))
 
 
+MADE = """
+
+import os
+import signal
+
+once = []
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    made = yield
+    if call.when == "{when}" and item.nodeid.endswith("eval-003") and not once:
+        once.append("raised")
+        raise KeyboardInterrupt
+    return made
+"""
+
+
+@MODES
+@pytest.mark.parametrize("when", ["call", "teardown"])
+def test_an_interrupt_between_a_report_and_who_is_told_loses_no_case(
+    project: Project, when: str, mode: tuple[str, ...]
+) -> None:
+    # As in another plugin's part of making it, which has it last.
+    project.cases(good_cases(40))
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(MADE.replace("{when}", when))
+    result = project.run(*mode, "--memeval-concurrency", "1", "--dist", "load", fresh=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    journal = project.journal()
+    assert "cases/v001.yaml::eval-003" in journal
+    assert len(journal) == len(set(journal)) == project.report()["counts"]["scored"]
+
+
 TAKEN = """
 
 from pytest_memeval.runs import recorder
