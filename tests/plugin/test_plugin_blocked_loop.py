@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+from dataset_samples import locomo_record
 from plugin_project import MODES, case, good_cases
 
 if TYPE_CHECKING:
@@ -114,6 +116,97 @@ def test_who_is_charged_with_a_held_loop_depends_on_nobody_else(
         # Cut at its limit, or what it took until it came back by itself.
         assert min(seconds, 1.2) - 0.01 <= entry["duration_seconds"]
         assert entry["duration_seconds"] < max(2 * seconds, seconds + 1)
+
+
+HELD = "the case's time limit of 1.2 s is over; it held the event loop all the time"
+OTHER_KINDS = """
+import asyncio
+import time
+from pytest_memeval.rag import BaseEvaluator
+
+class Pipe:
+    name, version = "pipe", "1"
+
+    async def __call__(self, query):
+        await asyncio.sleep(0.1)
+        if "blocks" in query:
+            time.sleep(6)
+        return "In Paris", ["The tower is in Paris."]
+
+class Length(BaseEvaluator):
+    name = "length"
+    metrics = ("length",)
+
+    async def evaluate_sample(self, sample):
+        return {"length": 1.0}
+
+class Shelf:
+    name, version, concurrent = "shelf", "1", True
+
+    def __init__(self):
+        self.kept = []
+
+    async def reset(self, ctx):
+        self.kept = []
+
+    async def ingest_session(self, messages, ctx):
+        self.kept += messages
+
+    async def retrieve(self, query, ctx):
+        await asyncio.sleep(0.1)
+        if "blocks" in query:
+            time.sleep(6)
+        return [{"id": m.id, "content": m.content, "source_ids": [m.id]} for m in self.kept]
+"""
+
+
+def errors_by_name(project: Project) -> dict[str, list[tuple[str, str]]]:
+    found = {}
+    for entry in project.report()["per_case"]:
+        found[entry["case_id"]] = [(one["kind"], one["message"][: len(HELD)]) for one in entry["errors"]]
+        assert entry["duration_seconds"] < 4
+    return found
+
+
+@pytest.mark.parametrize("mode", [("--memeval-concurrency", "1"), (), ("-n", "2")])
+@pytest.mark.parametrize("trials", [(), ("--memeval-trials", "2")], ids=["once", "trials"])
+def test_a_sample_that_blocks_is_charged_alone(
+    project: Project, mode: tuple[str, ...], trials: tuple[str, ...]
+) -> None:
+    project.write("parts.py", OTHER_KINDS)
+    (project.path / "conftest.py").unlink()
+    rows = [{"id": f"s-{at}", "question": f"Where is tower {at}?", "ground_truth": "In Paris"} for at in range(5)]
+    rows[1]["question"] = "Which one blocks?"
+    project.write("a.memeval.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    options = (
+        "--memeval-rag-pipeline",
+        "parts:Pipe",
+        "--memeval-evaluator",
+        "parts:Length",
+        "--memeval-timeout",
+        "1.2",
+    )
+    result = project.run("a.memeval.jsonl", *options, *trials, *mode, fresh=True)
+    result.assert_outcomes(passed=4, errors=1)
+    said = errors_by_name(project)
+    guilty = said.pop("s-1")
+    assert {kind for kind, _ in guilty} == {"timeout"}
+    assert all("it held the event loop" in text or trials for _, text in guilty)
+    assert not any(said.values())
+
+
+@pytest.mark.parametrize("mode", [("--memeval-concurrency", "1"), (), ("-n", "2")])
+def test_a_question_that_blocks_is_charged_alone(project: Project, mode: tuple[str, ...]) -> None:
+    project.write("parts.py", OTHER_KINDS)
+    (project.path / "conftest.py").unlink()
+    record = locomo_record("conv-1")
+    record["qa"][1]["question"] = "Which one blocks?"
+    project.write("locomo.json", json.dumps([record]))
+    options = ("--memeval-memory", "parts:Shelf", "--memeval-timeout", "1.2")
+    result = project.run("locomo.json", *options, *mode, fresh=True)
+    result.assert_outcomes(passed=5, errors=1)
+    said = errors_by_name(project)
+    assert [found for found in said.values() if found] == [[("timeout", HELD)]]
 
 
 def test_a_case_that_only_waits_too_long_held_nothing(project: Project) -> None:
