@@ -654,8 +654,11 @@ def test_an_interrupt_while_a_report_is_told_loses_no_case(project: Project, whe
     assert len(journal) == len(set(journal)) == project.report()["counts"]["scored"]
     # A worker may not come to say that its last one passed, and yet give its record.
     assert len(journal) - (2 if mode else 0) <= result.parseoutcomes()["passed"] <= len(journal)
-    # Serial, the item's own call had not come yet.
-    assert ("cases/v001.yaml::eval-003" in journal) == (when != "setup" or bool(mode))
+    if when != "setup":
+        assert "cases/v001.yaml::eval-003" in journal
+    elif not mode:
+        # The item's own call had not come yet; a worker may be past it.
+        assert "cases/v001.yaml::eval-003" not in journal
 
 
 MADE = """

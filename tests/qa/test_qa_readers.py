@@ -29,6 +29,8 @@ class Clock:
     def perf_counter(self) -> float:
         return self.now
 
+    monotonic = perf_counter
+
 
 class Background:
     """Indexes in a thread of its own, which goes on once somebody waits for it: 300 seconds of ``clock``."""
@@ -85,7 +87,8 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr("pytest_memeval.qa.conversations.time", made)
     monkeypatch.setattr("pytest_memeval.runner.time", made)
-    monkeypatch.setattr("pytest_memeval.measuring.results.time", made)
+    monkeypatch.setattr("pytest_memeval.time_limit.time", made)
+    monkeypatch.setattr("pytest_memeval.loop_time.time", made)
     return made
 
 
