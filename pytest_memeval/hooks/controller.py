@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen, nodes_of_cases, unmatched_beside, unmatched_folders
+from pytest_memeval.garbage import FREEZE_FROM
 from pytest_memeval.session import CHOSEN_DIST, HANDED, HARNESS, INTERRUPTS, RESUME_FROM, refuse_misspelt, settings_of
 
 if TYPE_CHECKING:
@@ -390,11 +391,14 @@ class Controller:
             recorder.late_releases += self.config.stash[HARNESS].releases.late
         if not recorder.selected:
             recorder.selected.update({node_id: node_id.partition("::")[0] for node_id in self._collected})
-        for set_path in sorted(set(recorder.selected.values()) - set(recorder.sets)):
+        # Somebody waits for an interrupted run to end, and reading a large file takes seconds.
+        at_leisure = not self._by_hand or len(recorder.selected) < FREEZE_FROM
+        for set_path in sorted(set(recorder.selected.values()) - set(recorder.sets)) if at_leisure else ():
             # No case of the file had its say, yet its gates count.
             self.crashes.load_set(set_path)
         try:
-            if self._crashes is not None:
+            if self._crashes is not None and at_leisure:
+                # Else they are not run, as all others that the interrupt kept from it.
                 self._crashes.charge_suspects()
             notes = self._notes(recorder)
             report = recorder.finish(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -147,3 +148,22 @@ def test_a_case_that_is_run_again_by_the_last_worker_is_none(project: Project) -
     }
     assert (project.report()["partial"], project.report()["counts"]["not_run"]) == ("aborted", 6)
     assert_told_once(project)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_no_file_is_read_for_a_doubt_while_somebody_waits(project: Project, *, large: bool) -> None:
+    """Ctrl-C at a case's second turn: a run with many cases has seconds to read of its file who it was."""
+    killing(project, rest=6, second="os.kill(os.getppid(), 2) or __import__('time').sleep(30)")
+    if large:
+        with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+            file.write("\n\nimport pytest_memeval.hooks.controller as own\n\nown.FREEZE_FROM = 5\n")
+    result = project.run("-n", "1", "--max-worker-restart", "3", "--memeval-concurrency", "4", fresh=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    count = 7 + large
+    result.stdout.fnmatch_lines(["The run was cut short; *", f"{count} selected case(s) left no result."])
+    assert result.parseoutcomes().get("errors", 0) == (not large)
+    if not large:
+        counts = {"scored": 0, "errored": 1, "skipped": 0, "not_run": 7, "total": 8}
+        assert (project.report()["partial"], project.report()["counts"]) == ("aborted", counts)
