@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen, nodes_of_cases, unmatched_beside, unmatched_folders
-from pytest_memeval.garbage import FREEZE_FROM
 from pytest_memeval.session import CHOSEN_DIST, HANDED, HARNESS, INTERRUPTS, RESUME_FROM, refuse_misspelt, settings_of
 
 if TYPE_CHECKING:
@@ -386,6 +385,8 @@ class Controller:
             self._finish(session, recorder)
 
     def _finish(self, session: pytest.Session, recorder: Recorder) -> None:
+        from pytest_memeval.garbage import FREEZE_FROM
+
         if HARNESS in self.config.stash:
             recorder.left_behind += self.config.stash[HARNESS].left_behind
             recorder.late_releases += self.config.stash[HARNESS].releases.late

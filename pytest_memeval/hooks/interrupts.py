@@ -57,12 +57,16 @@ class CaseInterrupts:
 
     def __init__(self, config: pytest.Config) -> None:
         self._interrupts = config.stash.setdefault(INTERRUPTS, Interrupts(lasting=False))
+        #: Whether a case has just ended that another one follows: asking for the signal anew for each takes its time.
+        self._between = False
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
         if owner_of(item) is None:
             return (yield)
-        self._interrupts.listen()
+        if not self._between:
+            self._interrupts.listen()
+        self._between = False
         try:
             result = yield
         except KeyboardInterrupt:
@@ -71,7 +75,9 @@ class CaseInterrupts:
         except BaseException:
             self._interrupts.leave()
             raise
-        self._interrupts.leave()
+        self._between = nextitem is not None and owner_of(nextitem) is not None
+        if not self._between:
+            self._interrupts.leave()
         self._interrupts.raise_lost()
         return result
 

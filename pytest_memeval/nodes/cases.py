@@ -140,9 +140,12 @@ def is_case_item(node: Any) -> bool:
 
 def setup_of(node: Any) -> Harness:
     """The harness as the node's variant sees it; a test in Python has the candidate's."""
+    harness = harness_of(node.config)
+    if not harness.settings.variants:
+        return harness  # asked for several times a case, and an import in a function takes its time
     from pytest_memeval.variant_harness import variant_of
 
-    return variant_of(harness_of(node.config), getattr(node, "memeval_variant", None))
+    return variant_of(harness, getattr(node, "memeval_variant", None))
 
 
 def case_and_set(node: Any) -> tuple[EvalCase, CaseSet | None]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import codecs
-import time
 from pathlib import Path
 
 import pytest
@@ -61,11 +60,9 @@ def test_f34_byte_order_mark_and_crlf(tmp_path: Path) -> None:
 def test_f35_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "large.yaml"
     with path.open("wb") as stream:
-        stream.truncate(100 * 2**20)
-    started = time.process_time()
-    with pytest.raises(DocumentError, match=r"too large: 100\.0 MB, the limit is 50 MB"):
+        stream.truncate(2**40)  # more than there is memory to read it into
+    with pytest.raises(DocumentError, match=r"too large: 1048576\.0 MB, the limit is 50 MB"):
         read_document(path)
-    assert time.process_time() - started < 0.5
 
 
 def test_the_limit_can_be_set(tmp_path: Path) -> None:
