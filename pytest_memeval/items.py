@@ -61,6 +61,8 @@ class CaseFile(pytest.File):
     marks: dict[str, pytest.MarkDecorator]
     #: What ``request.module`` gives: a case file is none.
     obj = None
+    #: The fixtures that a case of the file can be given, as far as is known.
+    sound: FuncFixtureInfo | None = None
 
     @property
     def harness(self) -> Harness:
@@ -163,7 +165,10 @@ class CaseItem(pytest.Function):
         return self
 
     def setup(self) -> None:
-        refuse_parameters(self)
+        file = self.case_file
+        if file.sound is not self._fixtureinfo:  # mostly all cases of a file have the same
+            refuse_parameters(self)
+            file.sound = self._fixtureinfo
         if not (self.direct and set_up(self)):
             super().setup()
             if getattr(self.config.option, "setupplan", False):  # which makes no fixture
@@ -233,8 +238,10 @@ def file_of(item: CaseItem | KindItem) -> str:
 
 def owner_of(item: pytest.Item) -> str | None:
     """The case set that the item counts for; ``None`` for one that enters no aggregate."""
-    if isinstance(item, CaseItem | KindItem):
-        return file_of(item)
+    if isinstance(item, CaseItem):
+        return item.case_file.nodeid
+    if isinstance(item, KindItem):
+        return item.memeval_set
     marker = item.get_closest_marker("memeval")
     if marker is None or not marker.kwargs.get("gate", False):
         return None

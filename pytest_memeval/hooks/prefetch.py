@@ -76,6 +76,7 @@ class Prefetcher:
         self._costs: deque[float] = deque(maxlen=JUDGED)
         self._hooks = ItemHooks(self.router, bars=self._in_turn.bars, stop=self.stop, break_off=self.break_off)
         config.pluginmanager.register(self._hooks, HOOKS_NAME)
+        self._awake = True
         #: Items whose results an earlier run has.
         self._taken: set[str] = set()
         #: For so many items the window is not to be filled.
@@ -271,15 +272,15 @@ class Prefetcher:
 
     def _rest(self) -> None:
         """Take the hooks off the items while nothing is prepared: they cost as much as a trivial case does."""
-        manager = self._config.pluginmanager
-        if manager.is_registered(self._hooks):
-            manager.unregister(self._hooks)
+        if self._awake:
+            self._awake = False
+            self._config.pluginmanager.unregister(self._hooks)
             self.router.rest()
 
     def _wake(self, item: pytest.Item) -> None:
-        manager = self._config.pluginmanager
-        if not manager.is_registered(self._hooks):
-            manager.register(self._hooks, HOOKS_NAME)
+        if not self._awake:
+            self._awake = True
+            self._config.pluginmanager.register(self._hooks, HOOKS_NAME)
             # The item at hand is past its own.
             self.router.watch()
             self.router.watch_warnings(warning_filters(item))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,18 +105,27 @@ def _relative(path: Path, root: Path) -> str:
         return str(path)
 
 
-@contextmanager
-def sentences(part: str | None = None) -> Iterator[None]:
+class sentences:  # reads as the statement it is
     """What cannot be made of the settings or files is told by its message alone. Where it is the one ``part`` that an
     option names as ``module:attribute``, no case can have it."""
-    from pytest_memeval.documents.problems import DocumentError
 
-    try:
-        yield
-    except (DocumentError, ValueError) as error:
-        from pytest_memeval.extensions import is_address
+    # A class, since each case passes several: a generator costs five times as much.
+    def __init__(self, part: str | None = None) -> None:
+        self._part = part
 
-        raise StageFailure(str(error), ends_run=part is not None and ":" in part and not is_address(part)) from None
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            return
+        from pytest_memeval.documents.problems import DocumentError
+
+        if isinstance(error, DocumentError | ValueError):
+            from pytest_memeval.extensions import is_address
+
+            part = self._part
+            raise StageFailure(str(error), ends_run=part is not None and ":" in part and not is_address(part)) from None
 
 
 def refuse_faulty(node: Any, engine: object) -> None:
@@ -138,14 +145,14 @@ def is_case_item(node: Any) -> bool:
     return hasattr(node, "case_file")
 
 
-def setup_of(node: Any) -> Harness:
-    """The harness as the node's variant sees it; a test in Python has the candidate's."""
+def setup_of(node: Any, variant: str | None = None) -> Harness:
+    """The harness as the node's variant sees it, or the one that is named; a test in Python has the candidate's."""
     harness = harness_of(node.config)
     if not harness.settings.variants:
         return harness  # asked for several times a case, and an import in a function takes its time
     from pytest_memeval.variant_harness import variant_of
 
-    return variant_of(harness, getattr(node, "memeval_variant", None))
+    return variant_of(harness, variant or getattr(node, "memeval_variant", None))
 
 
 def case_and_set(node: Any) -> tuple[EvalCase, CaseSet | None]:

@@ -33,9 +33,7 @@ else:
 def recorded_outputs(node: Any, variant: str | None = None) -> PredictionsEngine | None:
     """What --memeval-predictions names: it is scored in the place of any engine, a project's own included. ``variant``:
     whose rows are wanted, where ``node`` itself does not say."""
-    from pytest_memeval.variant_harness import variant_of
-
-    setup = variant_of(harness_of(node.config), variant or getattr(node, "memeval_variant", None))
+    setup = setup_of(node, variant)
     if setup.settings.predictions is None:
         return None
     known: dict[str | None, PredictionsEngine] = node.config.stash.setdefault(RECORDED, {})

@@ -33,6 +33,7 @@ TRAILING: tuple[str, ...] = (
     "cost_usd",
     "duration_seconds",
 )
+_NUMBERS = (float, int)
 #: A spreadsheet takes a cell that starts so as a formula.
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
 
@@ -50,7 +51,7 @@ def csv_chunks(report: Mapping[str, Any]) -> Iterator[str]:
     writer.writerow([*LEADING, *(f"{section}.{name}" for section, name in figures), *TRAILING])
     for entry in entries:
         # Most cells are numbers: they need no call each.
-        writer.writerow([cell if type(cell) is float else safe_cell(cell) for cell in _row(entry, figures)])
+        writer.writerow([cell if type(cell) in _NUMBERS else safe_cell(cell) for cell in _row(entry, figures)])
         if buffer.tell() > 65_536:
             yield buffer.getvalue()
             buffer.seek(0)
