@@ -25,6 +25,9 @@ class Filters(Protocol):
     def add(self, said: Said, one: tuple[Any, ...], block: Block | None) -> None:
         """Hold the case to a filter, until the block's end."""
 
+    def insert(self, one: tuple[Any, ...]) -> bool:
+        """Have a filter of the whole process behind those of cases; False where Python has to put it there itself."""
+
     def drop(self, block: Block) -> None:
         """Forget the block's filters."""
 
@@ -88,8 +91,9 @@ class Blocks:
         def add(*one: Any, append: bool) -> None:
             said = case_here()
             if said is None:
-                original(*one, append=append)
-                self._filters.stand_before()
+                if append or not self._filters.insert(one):
+                    original(*one, append=append)
+                    self._filters.stand_before()
             else:
                 self._filters.add(said, one, said.blocks[-1] if said.blocks else None)
                 said.show_anew()

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from pytest_memeval.routing.blocks import Blocks
+from pytest_memeval.routing.replaced import Replaced
 from pytest_memeval.routing.said import Block, Said, case_here
 
 #: An entry of ``warnings.filters``: action, message, category, module, line.
@@ -36,6 +37,7 @@ class Warned:
         #: Copies of what a case's own marks ask for, and of what it adds itself, in a block or not; the last one first.
         self._own: list[tuple[Said, Block | None, list[Filter]]] = []
         self._blocks = Blocks(self)
+        self._shows = Replaced()
         #: Between the main thread, which goes from item to item, and those of cases.
         self._lock = threading.RLock()
         #: The lists in which copies stand: the one between items, and that of the item at hand, a copy of it.
@@ -87,26 +89,43 @@ class Warned:
             self._own = [one for one in self._own if one[1] is not block]
         self.stand_before()
 
+    def insert(self, one: Filter) -> bool:
+        """Put a filter of the whole process behind the copies, in one step: in between, a case's warning would be held
+        to it. False where it has to be done as Python does it."""
+        with self._lock:
+            mutated = getattr(_module, "_filters_mutated", None)
+            if not self.active or mutated is None:
+                return False
+            others = [known for known in _without_copies(_module.filters) if known != one]
+            _module.filters[:] = [*self._before(), one, *others]
+            mutated()
+            return True
+
+    def _before(self) -> list[Filter]:
+        """All copies, in their order."""
+        return [*(one for *_, own in self._own for one in own), *self._copies]
+
     def stand_before(self) -> None:
-        """Have the copies, and what shows warnings, before whatever else is there now."""
+        """Have the copies before whatever else is there now."""
         with self._lock:
             if not self.active:
                 return
             self._blocks.watch()
+            if not self._shows:
+                # Not what pytest and others put there for each item, and a case may warn before anybody looks again.
+                self._shows.put(_module, "_showwarnmsg", _Shows)
             self._own = [one for one in self._own if not one[0].past]
-            copies = [*(one for *_, own in self._own for one in own), *self._copies]
+            copies = self._before()
             for filters in (self._outer, self._inner, _module.filters):
                 if filters is not None and (filters[: len(copies)] != copies):
                     filters[:] = [*copies, *_without_copies(filters)]
-            shows = _module._showwarnmsg_impl
-            if not isinstance(shows, _Shows):
-                _module._showwarnmsg_impl = _Shows(shows)
 
     def rest(self) -> None:
         """Take the copies away: Python goes through them at each warning and pytest at each item."""
         with self._lock:
             self.active = False
             self._blocks.close()
+            self._shows.give_back()
             for filters in (self._outer, self._inner):
                 if filters is not None:
                     filters[:] = _without_copies(filters)
@@ -114,9 +133,6 @@ class Warned:
 
     def close(self) -> None:
         self.rest()
-        shows = _module._showwarnmsg_impl
-        if isinstance(shows, _Shows):
-            _module._showwarnmsg_impl = shows.original
 
 
 @dataclass(frozen=True)
@@ -151,7 +167,7 @@ def _without_copies(filters: Sequence[Filter]) -> list[Filter]:
 
 
 class _Shows:
-    """In the place of what shows or records a warning."""
+    """In the place of what has a warning shown or recorded."""
 
     def __init__(self, original: Callable[[warnings.WarningMessage], object]) -> None:
         self.original = original
@@ -159,7 +175,7 @@ class _Shows:
     def __call__(self, message: warnings.WarningMessage) -> None:
         said = case_here()
         action, _here.action = getattr(_here, "action", None), None
-        if said is None:
+        if said is None or _module.showwarning is not _module._showwarning_orig:  # a case's own way of showing them
             self.original(message)
         elif _is_new(said, action, message):
             log = next((block.log for block in reversed(said.blocks) if block.log is not None), None)
@@ -173,6 +189,8 @@ class _Shows:
 
 def _is_new(said: Said, action: str | None, message: warnings.WarningMessage) -> bool:
     """Whether the filter's action has the warning shown in its case."""
+    if action is None:  # a filter of the process stood before the copies for a moment
+        action = "default"
     key: tuple[Any, ...] = (action, str(message.message), message.category)
     if action == "module":
         key = (*key, message.filename)
