@@ -78,18 +78,23 @@ def _figure_columns(entries: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return [(section, name) for section, names in order.items() for name in sorted(names)]
 
 
-def _row(entry: Mapping[str, Any], figures: list[tuple[str, str]]) -> Iterator[Any]:
-    for name in LEADING:
-        value = entry[name]
-        yield " ".join(value) if name == "tags" else value
+def _row(entry: Mapping[str, Any], figures: list[tuple[str, str]]) -> list[Any]:
     tables = dict(_sections(entry))
-    yield from [tables[section].get(name) if section in tables else None for section, name in figures]
     error = entry["error"] or {}
     usage = entry["usage"]
-    yield from (error.get("stage"), error.get("kind"), error.get("message"))
-    yield "; ".join(entry["missed_expectations"])
-    yield from (usage["calls"], usage["input_tokens"], usage["output_tokens"], usage.get("cost_usd"))
-    yield entry["duration_seconds"]
+    return [
+        *[" ".join(entry[name]) if name == "tags" else entry[name] for name in LEADING],
+        *[tables[section].get(name) if section in tables else None for section, name in figures],
+        error.get("stage"),
+        error.get("kind"),
+        error.get("message"),
+        "; ".join(entry["missed_expectations"]),
+        usage["calls"],
+        usage["input_tokens"],
+        usage["output_tokens"],
+        usage.get("cost_usd"),
+        entry["duration_seconds"],
+    ]
 
 
 def safe_cell(value: Any) -> Any:
@@ -102,6 +107,8 @@ def safe_cell(value: Any) -> Any:
         return int(value)
     if not isinstance(value, str):
         return value
+    if value.isascii() and value[:1].isalnum() and "\x00" not in value:
+        return value  # as most are
     # A lone surrogate has no UTF-8 form; a NUL ends a cell in some readers.
     text = value.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\ufffd")
     return f"'{text}" if text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA) else text
