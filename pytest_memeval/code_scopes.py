@@ -51,7 +51,7 @@ def counted(
 ) -> list[SetInfo]:
     """The scopes in the order of their paths: ``sets``, those of cases in code by what became of the cases, and one for
     each module of ``selected`` (node id → scope) of which nobody has told."""
-    modules = {path for path in selected.values() if PurePosixPath(path).suffix == ".py"} - set(sets)
+    modules = {path for path in set(selected.values()) if PurePosixPath(path).suffix == ".py"} - set(sets)
     found = {**sets, **{path: code_scope(path, ini_gates) for path in modules}}
     own: dict[str, list[CaseResult]] = {path: [] for path, info in found.items() if info.in_code}
     nodes: dict[str, set[str]] = {path: set() for path in own}

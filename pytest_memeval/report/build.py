@@ -58,7 +58,8 @@ def build_report(
     }
     _add_warnings(sections, ordered, report_text)
     for path, figures in scoped.items():
-        _add_warnings(figures, by_set[path], report_text)
+        if figures is not sections:
+            _add_warnings(figures, by_set[path], report_text)
     gates = evaluate_gates(run, sets, ordered, aggregates=scoped, resample=resample)
     case_sets = _case_sets(run, sets, by_set, scoped, gates)
     worst = p0_status(gates)

@@ -37,11 +37,16 @@ class Misses:
 def misses_by_kind(entries: Sequence[Mapping[str, Any]]) -> list[Misses]:
     """The misses of every kind that any case was measured for, in pipeline order."""
     found = []
+    sections = {section for section, _, _ in MISS_KINDS.values()}
+    measured = {
+        section: [ratios for entry in entries if (ratios := (entry.get(section) or {}).get("ratios"))]
+        for section in sections
+    }
     for kind, (section, ratio, counts_misses) in MISS_KINDS.items():
         numerators: list[float] = []
         denominators: list[float] = []
-        for entry in entries:
-            pair = ((entry.get(section) or {}).get("ratios") or {}).get(ratio)
+        for ratios in measured[section]:
+            pair = ratios.get(ratio)
             if pair is not None and pair[0] is not None and pair[1] is not None:
                 numerators.append(pair[0])
                 denominators.append(pair[1])
