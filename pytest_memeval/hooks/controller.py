@@ -262,7 +262,8 @@ class Controller:
                 self.recorder.take(record, handed[1] if handed is not None and handed[0] is record else None)
             except OSError as error:
                 self._report_trouble(error)
-        if worker is not None and record is not None:
+        if worker is not None and record is not None and not rerun:
+            # Of attempts that are run again the last may leave the same record as the one before, and counts.
             self._last_taken[worker] = record
         # Terminal and HTML reporters keep every report, and need not keep these texts with it.
         report.__dict__.pop("memeval_record", None)

@@ -246,6 +246,27 @@ def test_the_last_attempt_counts(project: Project, mode: tuple[str, ...]) -> Non
     assert all("memory_recall" not in name for name, _ in properties(junit(project)["always"]))
 
 
+#: A fixture fails each time in the same way, before anything is measured: the attempts' records are the same.
+ALIKE = """
+import pytest
+
+
+@pytest.fixture
+def memeval_engine():
+    raise RuntimeError("no engine today")
+"""
+
+
+@MODES
+def test_attempts_that_leave_the_same_record_leave_one(project: Project, mode: tuple[str, ...]) -> None:
+    project.write("conftest.py", ALIKE)
+    project.cases(good_cases(5))
+    result = project.run("--reruns", "2", *mode)
+    result.assert_outcomes(errors=5)
+    assert project.outcomes() == {f"eval-{n:03}": "errored" for n in range(1, 6)}
+    assert len(project.journal()) == 5
+
+
 def test_a_crash_that_is_tried_again_leaves_one_record(project: Project) -> None:
     project.write(
         "conftest.py",
