@@ -132,7 +132,9 @@ class Ahead:
 
     def _free(self) -> None:
         own, self._beside = self._beside, None
-        if own is not None and not own.cancel():  # it has the slot, or never ran
+        if own is None or own.get_loop() is not asyncio.get_running_loop():
+            return  # that loop was left behind, and its slots with it
+        if not own.cancel():  # it has the slot, or never ran
             self._shared().release()
 
     async def _work(self, prepared: Prepared) -> None:

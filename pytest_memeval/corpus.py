@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_memeval.case_clock import case_clock
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.live_memories import labelled_memories
+from pytest_memeval.loops import is_left_behind
 from pytest_memeval.metrics.search import CUTOFFS
 from pytest_memeval.metrics.thresholds import Threshold
 from pytest_memeval.values import Hit, Memory
@@ -134,6 +135,8 @@ class CorpusStore:
         self._attempt = 0
         self._ready = False
         self._closed = False
+        #: How the engine lets go of attempts that went down with their loop, and their databases.
+        self._left: list[tuple[Callable[[], None] | None, OpenDatabases]] = []
         self._renew()
 
     def _renew(self) -> None:
@@ -160,34 +163,47 @@ class CorpusStore:
                 await self._load(load)
             return
         task = self._task
+        if task is not None and not task.done() and is_left_behind(task.get_loop()):
+            # It may never end, nor give the lock back.
+            self._left.append((self.release, self.databases))
+            self._lock = threading.Lock()
+            self._renew()
+            task = None
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             task = self._task = asyncio.get_running_loop().create_task(self._load_locked(load))
         # A case whose time is over leaves the load to the others.
         await asyncio.shield(task)
 
     async def _load_locked(self, load: Callable[[], Awaitable[object]]) -> None:
-        await asyncio.to_thread(self._lock.acquire)
+        lock = self._lock
+        await asyncio.to_thread(lock.acquire)
         try:
             await self._load(load)
         finally:
-            self._lock.release()
+            lock.release()
 
     async def _load(self, load: Callable[[], Awaitable[object]]) -> None:
         if self._ready or self._closed:
             return
+        attempt = self._attempt
         try:
             await load()
         except BaseException:
-            self._let_go()
-            task = self._task
-            self._renew()
-            self._task = task
+            if attempt == self._attempt:
+                self._let_go()
+                task = self._task
+                self._renew()
+                self._task = task
             raise
-        self._ready = True
+        # One that was left behind and came back all the same is nobody's.
+        self._ready = self._ready or attempt == self._attempt
 
     def close(self) -> None:
         self._closed = True
         self._let_go()
+        while self._left:
+            self.release, self.databases = self._left.pop()
+            self._let_go()
 
     def _let_go(self) -> None:
         release, self.release = self.release, None

@@ -32,6 +32,10 @@ class Holder:
             others += time.monotonic() - meter.since
         return time.monotonic() - others
 
+    def _held_so_far(self, meter: Meter) -> float:
+        """:attr:`held`, with the step at hand. May be asked from any thread."""
+        return self.held + (time.monotonic() - meter.since if meter.holder is self else 0.0)
+
     @property
     def is_at_work(self) -> bool:
         """Whether the loop has work of this one at hand: a task that it started long ago may go on behind it."""
@@ -54,10 +58,12 @@ class Meter:
         """The loop is at this one's step from now on; gives whose it was at."""
         now, before = time.monotonic(), self.holder
         if before is not None:
-            # In this order: whoever reads from another thread takes too much as held by others for a moment, never
-            # too little, and looks again.
-            self.held += now - self.since
-            before.held += now - self.since
+            # In this order: whoever reads from another thread takes too much as held by others for a moment, and too
+            # little as held by itself, never the reverse, and looks again.
+            spent = now - self.since
+            self.held += spent
+            self.since = now
+            before.held += spent
         self.since, self.holder = now, holder
         return before
 

@@ -44,14 +44,24 @@ class LoopBlocked(Exception):
         super().__init__("the event loop did not come back in time")
         self.holder = holder
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the holder has been left behind with its loop: on a fresh one the rest of the work can go on."""
+        return self.holder is not None and self.holder.is_stuck
+
 
 #: Loops that did not come back in time. Nothing more is to begin on them, should they ever go on.
 _left_loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
 
+def is_left_behind(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether nobody may wait for anything on that loop."""
+    return loop in _left_loops
+
+
 def refuse_on_left_loop() -> None:
     """CancelledError on a loop that was left behind."""
-    if asyncio.get_running_loop() in _left_loops:
+    if is_left_behind(asyncio.get_running_loop()):
         raise asyncio.CancelledError
 
 

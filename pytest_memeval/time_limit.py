@@ -1,5 +1,5 @@
 """A case's time limit. It counts the case's own time: it stands still while other cases hold the event loop, and while
-the case waits for a place that other cases hold."""
+the case waits for a place that other cases hold, unless it holds the loop itself meanwhile."""
 
 from __future__ import annotations
 
@@ -32,20 +32,24 @@ class TimeIsOver(Exception):
 
 
 class TimeLimit(Holder):
-    """``seconds`` for all work together that is kept within them; ``None`` for no limit."""
+    """``seconds`` for all work together that is kept within them, of which so many are ``used`` already; ``None`` for
+    no limit."""
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, *, used: float = 0.0) -> None:
         super().__init__()
         self.seconds = seconds
         #: Seconds of work that has ended.
-        self._used = 0.0
+        self._used = used
         #: Pieces of work at hand, and the clock when the first began.
         self._at_hand = 0
         self._began = 0.0
-        #: Parts of the work that wait for a place, and the clock when the first began to.
+        #: Parts of the work that wait for a place, the clock when the first began to, and how long others of its parts
+        #: had held the loop then.
         self._waiting = 0
         self._waits_since = 0.0
-        self._alarm: _Alarm | None = None
+        self._held_before = 0.0
+        #: Of each piece of work at hand.
+        self._alarms: list[_Alarm] = []
 
     @property
     def used(self) -> float:
@@ -53,7 +57,9 @@ class TimeLimit(Holder):
         meter = self._meter
         if not self._at_hand or meter is None:
             return self._used
-        now = self._waits_since if self._waiting else self._clock(meter)
+        now = self._clock(meter)
+        if self._waiting:
+            now = self._waits_since + self._held_so_far(meter) - self._held_before
         return self._used + max(0.0, now - self._began)
 
     @property
@@ -114,13 +120,14 @@ class TimeLimit(Holder):
         scope = asyncio.timeout(None)
         try:
             async with scope:
-                before, self._alarm = self._alarm, _Alarm(self, scope)
+                alarm = _Alarm(self, scope)
+                self._alarms.append(alarm)
                 try:
-                    self._alarm.look()
+                    alarm.look()
                     return await on_account(self, meter, work)
                 finally:
-                    self._alarm.end()
-                    self._alarm = before
+                    self._alarms.remove(alarm)
+                    alarm.end()
         except TimeoutError:
             if not scope.expired():
                 raise
@@ -147,16 +154,17 @@ class TimeLimit(Holder):
             await places.acquire()
             return
         if not self._waiting:
-            self._waits_since = self._clock(meter)
+            self._waits_since, self._held_before = self._clock(meter), self._held_so_far(meter)
         self._waiting += 1
         try:
             await places.acquire()
         finally:
             self._waiting -= 1
             if not self._waiting:
-                self._began += self._clock(meter) - self._waits_since
-                if self._alarm is not None:
-                    self._alarm.look()
+                held = self._held_so_far(meter) - self._held_before
+                self._began += self._clock(meter) - self._waits_since - held
+                for alarm in self._alarms:
+                    alarm.look()
 
     @property
     def stands_still(self) -> bool:
@@ -174,13 +182,12 @@ class _Alarm:
     def look(self) -> None:
         """End the work if its time is over, else look again when it will be, as far as that is known."""
         self.end()
-        if self._limit.stands_still:
-            return
         left = self._limit.left
-        if left > 0:
+        if left <= 0:
+            if not self._scope.expired():
+                self._scope.reschedule(self._loop.time())
+        elif not self._limit.stands_still:
             self._timer = self._loop.call_later(left, self.look)
-        elif not self._scope.expired():
-            self._scope.reschedule(self._loop.time())
 
     def end(self) -> None:
         if self._timer is not None:

@@ -98,6 +98,45 @@ def test_the_rest_of_the_time_counts_behind_the_place() -> None:
     assert 0.7 < seconds < 3
 
 
+def test_pieces_of_work_at_once_end_in_any_order_and_each_in_time() -> None:
+    async def run() -> list[bool]:
+        own = TimeLimit(0.5)
+        return await asyncio.gather(*(in_time(own, lambda at=at: nap(at)) for at in (0.1, 5.0, 0.05, 60.0)))
+
+    assert on_own_loop(run()) == [True, False, True, False]
+
+
+def test_what_is_used_already_counts() -> None:
+    own = TimeLimit(5.0, used=4.9)
+    assert on_own_loop(in_time(own, lambda: nap(60))) is False
+
+
+def test_steps_of_ones_own_count_while_a_place_is_waited_for() -> None:
+    async def run() -> tuple[bool, float]:
+        place, own = asyncio.Semaphore(1), TimeLimit(0.5)
+        await place.acquire()
+
+        async def waits() -> None:
+            async with own.place(place):
+                pass
+
+        async def works() -> None:
+            for _ in range(4):
+                await nap(0.01)
+                time.sleep(0.2)  # that is what is tried here
+
+        async def both() -> None:
+            await asyncio.gather(waits(), works())
+
+        task = asyncio.create_task(in_time(own, both))
+        asyncio.get_running_loop().call_later(1.5, place.release)
+        return await task, own.used
+
+    kept, used = on_own_loop(run())
+    assert not kept
+    assert 0.5 <= used < 1.5
+
+
 def held(seconds: float, *, by_task: bool = False) -> Callable[[], Awaitable[None]]:
     """Work that holds the loop for so long, itself or in a task that it starts, and comes back by itself."""
 

@@ -28,6 +28,7 @@ from pytest_memeval.llm.protocol import (
 )
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.llm.wire import Accepted
+from pytest_memeval.loops import is_left_behind
 
 #: - ``auto``: answer from the cache, else ask and store. A cache that cannot be written is a warning.
 #: - ``record``: the same, but an answer that cannot be stored is an error: the recording is meant to be whole.
@@ -190,6 +191,8 @@ class CachedChatModel(SyncCompletion):
         while True:
             with self._lock:
                 flight = self._flights.get(key)
+                if flight is not None and is_left_behind(flight.loop):
+                    flight = None  # its answer may never come
                 leads = flight is None
                 if flight is None:
                     flight = self._flights[key] = _Flight(concurrent.futures.Future(), loop)
