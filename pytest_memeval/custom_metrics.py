@@ -12,6 +12,7 @@ Anything else, NaN, infinity and every exception is an error of the metric in th
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import math
 import re
@@ -159,12 +160,30 @@ class CaseMetrics:
     errors: list[CaseError] = field(default_factory=list)
     section: SectionRecord | None = None
     done: bool = False
+    _turn: asyncio.Lock | None = None
+    #: The loop that this is awaited on: one that was left behind may never give the turn back.
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    def awaits(self, wanted: Callable[[CustomMetric], StageStatus | None]) -> list[CustomMetric]:
+        """The metrics that can be awaited and have no value yet."""
+        found = registered(self.kind)
+        return [one for one in found if one.is_async and one.name not in self.values and wanted(one) is None]
 
     async def begin(self, outputs: object, wanted: Callable[[CustomMetric], StageStatus | None]) -> None:
-        """Compute what can be awaited."""
-        for one in registered(self.kind):
-            if one.is_async and one.name not in self.values and wanted(one) is None:
+        """Compute what can be awaited; whoever comes second waits for the first."""
+        if not self.awaits(wanted):
+            return
+        loop = asyncio.get_running_loop()
+        if self._turn is None or self._loop is not loop:
+            self._turn, self._loop = asyncio.Lock(), loop
+        async with self._turn:
+            for one in self.awaits(wanted):
                 await self._take(one, partial(one.function, self.case, outputs))
+
+    def give_up(self, error: BaseException, wanted: Callable[[CustomMetric], StageStatus | None]) -> None:
+        """What can be awaited and has no value yet gets none: an error of each of these metrics."""
+        for one in self.awaits(wanted):
+            self.values[one.name] = error
 
     async def _take(self, one: CustomMetric, start: Callable[[], Awaitable[Any]]) -> None:
         try:

@@ -259,6 +259,7 @@ class CaseRun:
         if self._begun_on is not loop:
             if self.is_stuck:
                 self.give_up()
+                self._lock = None  # who holds it may never give it back
             elif self._lock is not None and self._lock.locked() and self._can_begin_anew:
                 self._begin_anew()
             self._begun_on = loop
@@ -285,14 +286,36 @@ class CaseRun:
                     await pause()
             await self.advance(stage)
         if registered("distill"):
-            await self.custom.begin(self.outputs, self._status_of_metric)
+            await self._begin_metrics()
 
     def complete(self) -> None:
         """Compute the project's own metrics, as soon as no stage is to come."""
         if self.custom.done or not self.results or not registered("distill"):
             return
+        if self.custom.awaits(self._status_of_metric):
+            self._await_metrics()
         self.custom.finish(self.outputs, self._status_of_metric, self._loop.run)
         self._sections = None
+
+    def _await_metrics(self) -> None:
+        """Compute the project's own metrics that can be awaited, in what is left of the case's time."""
+        unknown = 0
+        while True:
+            try:
+                return self._loop.run(self._begin_metrics(), limits=self.limits)
+            except LoopBlocked as blocked:
+                unknown += blocked.holder is None
+                if unknown > 1 or blocked.holder is self._deadline:
+                    over = time_is_over(self.time_limit or 0.0, held=self.is_stuck)
+                    self._deadline.is_dropped = True
+                    return self.custom.give_up(over, self._status_of_metric)
+                # What was begun went down with a loop that another case held.
+                self._deadline.is_dropped = True
+                self._deadline = Deadline(self.time_limit, used=self._deadline.used)
+                self.custom.guard = self._deadline.keep
+
+    async def _begin_metrics(self) -> None:
+        await self.custom.begin(self.outputs, self._status_of_metric)
 
     @property
     def metric_statuses(self) -> Mapping[str, StageStatus]:

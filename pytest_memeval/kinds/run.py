@@ -112,7 +112,9 @@ class KindRun(ABC):
         loop = asyncio.get_running_loop()
         if self._begun_on is not loop:
             if self.is_stuck:
-                self.give_up()
+                if not self._done:
+                    self.give_up()
+                self._lock = None  # who holds it may never give it back
             elif self._lock is not None and self._lock.locked():
                 self.begin_anew()
             self._begun_on = loop
@@ -208,7 +210,7 @@ class KindRun(ABC):
                 except LoopBlocked as blocked:
                     # Where nobody knows what held the loop, that is told by the case running again, without the others.
                     unknown += blocked.holder is None
-                    if unknown > 1 or (blocked.holder in self.limits() and not self.is_stuck):
+                    if unknown > 1 or (blocked.holder in self.limits() and not blocked.is_stuck):
                         self.give_up()
         finally:
             self.waited += time.perf_counter() - started

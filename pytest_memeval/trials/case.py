@@ -78,7 +78,7 @@ class TrialRuns(CaseRun):
                 return self._loop.run(self.work_ahead(), limits=self.limits)
             except LoopBlocked as blocked:
                 unknown += blocked.holder is None
-                if unknown > 1 or (blocked.holder in self.limits() and not self.is_stuck):
+                if unknown > 1 or (blocked.holder in self.limits() and not blocked.is_stuck):
                     return self.give_up()
 
     def limits(self) -> Sequence[TimeLimit]:

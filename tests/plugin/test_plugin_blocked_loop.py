@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -189,9 +190,47 @@ def test_a_sample_that_blocks_is_charged_alone(
     result = project.run("a.memeval.jsonl", *options, *trials, *mode, fresh=True)
     result.assert_outcomes(passed=4, errors=1)
     said = errors_by_name(project)
-    guilty = said.pop("s-1")
-    assert {kind for kind, _ in guilty} == {"timeout"}
-    assert all("it held the event loop" in text or trials for _, text in guilty)
+    held = f"trials 1, 2 of 2: {HELD}" if trials else HELD
+    assert said.pop("s-1") == [("timeout", held[: len(HELD)])]
+    assert not any(said.values())
+
+
+#: The trials of one case hold the loop, all of them, or the second alone: for longer than anybody waits.
+TRIALS = """
+import asyncio
+import time
+
+
+class Engine:
+    name, version, concurrent = "blocking", "1", True
+    asked = 0
+
+    async def extract(self, conversation, ctx):
+        text = conversation[0].content
+        await asyncio.sleep(0.1)
+        if text.endswith("block"):
+            Engine.asked += 1
+            if GUILTY:
+                time.sleep(60)
+        return [{"content": text.partition(": ")[2], "dimensions": ["habits"]}]
+"""
+
+
+@pytest.mark.parametrize("mode", [("--memeval-concurrency", "1"), (), ("-n", "2")])
+@pytest.mark.parametrize("alone", [False, True], ids=["all", "second"])
+def test_trials_that_block_are_given_up_one_by_one(project: Project, alone: bool, mode: tuple[str, ...]) -> None:
+    project.write("parts.py", TRIALS.replace("GUILTY", "Engine.asked == 2" if alone else "True"))
+    (project.path / "conftest.py").unlink()
+    cases = [case(f"t-{at}", f"habits: number {at}") for at in range(4)]
+    cases[1] = case("t-1", "habits: this one will block")
+    project.cases(cases)
+    options = ("--memeval-engine", "parts:Engine", "--memeval-timeout", "1.2", "--memeval-trials", "3")
+    started = time.monotonic()
+    project.run(*options, *mode, fresh=True).assert_outcomes(passed=3, errors=1)
+    assert time.monotonic() - started < 60
+    said = {entry["case_id"]: [one["message"] for one in entry["errors"]] for entry in project.report()["per_case"]}
+    (text,) = said.pop("t-1")
+    assert text.startswith(f"trial 2 of 3: {HELD}" if alone else f"trials 1, 2, 3 of 3: {HELD}")
     assert not any(said.values())
 
 

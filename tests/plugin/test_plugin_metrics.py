@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from plugin_project import MODES, Project, good_cases, stable
+from plugin_project import MODES, Project, case, good_cases, stable
 
 CONFTEST = """
 import pytest
@@ -129,3 +129,82 @@ def test_a_metric_whose_module_is_found_late_is_one_sentence_of_each_file(
     assert "--memeval-metric: 'mine:nothing' cannot be imported: No module named 'mine'" in text
     assert "Traceback" not in text
     assert "SettingsError" not in text
+
+
+#: A metric that is awaited, beside an engine that lets several cases be at work at once.
+AWAITED = """
+import asyncio
+import time
+import pytest
+from line_engine import LineEngine
+from pytest_memeval import metric
+
+
+class Engine(LineEngine):
+    concurrent = True
+
+    async def extract(self, conversation, ctx):
+        await asyncio.sleep(0.05)
+        if conversation[0].content.endswith("block"):
+            time.sleep(8)
+        return super().extract(conversation, ctx)
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return Engine()
+
+
+@metric
+async def slow(case, outputs):
+    with open("asked", "a", encoding="utf-8") as file:
+        file.write(case.case_id + "\\n")
+    DOES
+    return 1.0
+"""
+AT_ONCE = pytest.mark.parametrize("mode", [("--memeval-concurrency", "1"), ("--memeval-concurrency", "3"), ("-n", "2")])
+
+
+@AT_ONCE
+@pytest.mark.parametrize("limit", [(), ("--memeval-timeout", "20")], ids=["no-limit", "limit"])
+def test_a_metric_is_awaited_once_a_case(project: Project, mode: tuple[str, ...], limit: tuple[str, ...]) -> None:
+    project.write("conftest.py", AWAITED.replace("DOES", "await asyncio.sleep(0.4)"))
+    project.cases(good_cases(6))
+    project.run(*mode, *limit, fresh=True).assert_outcomes(passed=6)
+    asked = (project.path / "asked").read_text(encoding="utf-8").split()
+    assert sorted(asked) == [f"eval-{n:03}" for n in range(1, 7)]
+    assert project.report()["metrics"]["slow"] == 1.0
+
+
+OVER = "the case's time limit of 1.2 s is over"
+#: What the metric does in one case → what is said of it there.
+TOO_LONG = {
+    "time.sleep(8)": f"{OVER}; it held the event loop all the time",
+    "await asyncio.sleep(60)": OVER,
+}
+
+
+@AT_ONCE
+@pytest.mark.parametrize("does", TOO_LONG, ids=["holds-the-loop", "waits"])
+def test_a_metric_that_does_not_end_costs_its_own_case_alone(
+    project: Project, does: str, mode: tuple[str, ...]
+) -> None:
+    project.write("conftest.py", AWAITED.replace("DOES", f"if case.case_id == 'eval-002': {does}"))
+    project.cases(good_cases(5))
+    project.run("--memeval-timeout", "1.2", *mode, fresh=True).assert_outcomes(passed=4, errors=1)
+    said = {entry["case_id"]: entry["errors"] for entry in project.report()["per_case"]}
+    (error,) = said.pop("eval-002")
+    assert (error["stage"], error["kind"]) == ("metrics.slow", "metric_exception")
+    assert error["message"].startswith(TOO_LONG[does])
+    assert not any(said.values())
+
+
+def test_a_metric_under_way_goes_on_though_another_case_holds_the_loop(project: Project) -> None:
+    project.write("conftest.py", AWAITED.replace("DOES", "await asyncio.sleep(0.3)"))
+    cases = good_cases(8)
+    cases[4] = case("blocks", "identity: this one will block")
+    project.cases(cases)
+    result = project.run("--memeval-timeout", "1.2", "--memeval-concurrency", "3", fresh=True)
+    result.assert_outcomes(passed=7, errors=1)
+    assert project.report()["metrics"]["slow"] == 1.0
+    assert [one["case_id"] for one in project.report()["per_case"] if one["errors"]] == ["blocks"]
