@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from pytest_memeval.cases.conversation import ROLES
 from pytest_memeval.cases.findings import Finding
 from pytest_memeval.cases.lint_labels import LABEL_RULES
 from pytest_memeval.cases.lint_sections import SECTION_RULES
 from pytest_memeval.cases.lint_set import SET_RULES
 from pytest_memeval.cases.models import CaseSet
-from pytest_memeval.documents.problems import Problem, did_you_mean
+from pytest_memeval.documents.problems import Problem, did_you_mean, nearest
 
 Lint = Callable[[CaseSet], Iterator[Problem]]
 
@@ -39,8 +40,29 @@ def unknown_source_messages(case_set: CaseSet) -> Iterator[Problem]:
                     yield Problem(case_set.path, memory.line, 0, message, case.case_id)
 
 
+#: Roles whose misspelling makes the message somebody else's, and how like one a name is that is meant to be it.
+_OTHER_ROLES = sorted(ROLES - {"user"})
+_ALIKE = 0.8
+
+
+def misspelt_roles(case_set: CaseSet) -> Iterator[Problem]:
+    """A speaker is called nearly as a role is: what the assistant said counts as said by a user of that name."""
+    guesses: dict[str, str | None] = {}
+    for case in case_set.cases:
+        for message in case.conversation:
+            name = message.name if message.role == "user" else None
+            if name is None:
+                continue
+            if name not in guesses:
+                guesses[name] = nearest(name, _OTHER_ROLES, cutoff=_ALIKE)
+            guess = guesses[name]
+            if guess is not None:
+                text = f"message {message.id!r} is a user's of the name {name!r}; did you mean the role {guess!r}?"
+                yield Problem(case_set.path, case.line, 0, text, case.case_id)
+
+
 #: Every lint, in the order of its warnings.
-LINTS: tuple[Lint, ...] = (total_cases_differs, unknown_source_messages)
+LINTS: tuple[Lint, ...] = (total_cases_differs, unknown_source_messages, misspelt_roles)
 
 #: Every rule of :func:`review` by its name.
 RULES = {**LABEL_RULES, **SECTION_RULES, **SET_RULES}

@@ -54,6 +54,33 @@ def test_a_set_in_order_has_no_warnings(tmp_path: Path) -> None:
     assert review(load_case_set(path)) == ()
 
 
+@pytest.mark.parametrize(
+    ("said", "guess"),
+    [
+        ("asistant", "assistant"),
+        ("Assistent", "assistant"),
+        ("sytem", "system"),
+        ("devloper", "developer"),
+        ("usr", None),
+        ("Usher", None),
+        ("Caroline", None),
+        ("assistant", None),
+        ("bot", None),
+        ("小明", None),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "list"])
+def test_a_speaker_called_nearly_as_a_role_is_named(tmp_path: Path, said: str, guess: str | None, form: str) -> None:
+    path = tmp_path / "x.yaml"
+    whole = [{"role": "user", "content": "hi"}, {"role": said, "content": "hello"}]
+    conversation = f"[msg#1] user: hi\n[msg#2] {said}: hello" if form == "text" else whole
+    memory = {"content": "x", "dimensions": ["identity"]}
+    entry = {"case_id": "a", "conversation": conversation, "expected_l1": {"memories": [memory]}}
+    path.write_text(json.dumps({"cases": [entry]}), encoding="utf-8")
+    text = f"message 'msg_2' is a user's of the name {said!r}; did you mean the role {guess!r}?"
+    assert [warning.message for warning in load_case_set(path).warnings] == ([text] if guess else [])
+
+
 # -- twenty and more faults in one file
 
 #: One sentence a dimension, unlike each other, with the dimension's usual velocity.
