@@ -23,7 +23,19 @@ _READ = (
 def engine_fault(engine: object) -> str | None:
     """Why an engine cannot be measured at all, in a sentence: what it says of itself cannot be had, or it was written
     for another protocol. ``None`` where nothing is wrong."""
-    return unreadable(engine) or protocol_problem(engine)
+    return _is_no_object(engine) or unreadable(engine) or protocol_problem(engine)
+
+
+def _is_no_object(engine: object) -> str | None:
+    """A class whose methods want an object: each of its calls would lack the first argument."""
+    if not inspect.isclass(engine):
+        return None
+    for method in STAGE_METHODS.values():
+        if inspect.isfunction(inspect.getattr_static(engine, method, None)):
+            return (
+                f"engine {engine.__name__} is a class, and its {method} needs an object of it: give {engine.__name__}()"
+            )
+    return None
 
 
 def unreadable(engine: object) -> str | None:

@@ -68,10 +68,14 @@ class Fields:
         return None if node is None or node.is_null else node
 
     def require(self, key: str) -> bool:
-        if self._get(key) is None:
+        node = self._get(key)
+        if node is None:
             self.note(f"{self.what}: {key!r} is missing")
-            return False
-        return True
+        elif node.is_scalar and not node.text.strip():
+            self.note(f"{self.what}: {key!r} is empty", node)
+        else:
+            return True
+        return False
 
     def text(self, key: str, default: str = "") -> str:
         """A scalar as it is written (YAML's own typing of ``no`` or ``3.10`` is not applied)."""

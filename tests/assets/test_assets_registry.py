@@ -135,6 +135,7 @@ def test_f34_byte_order_mark_and_crlf_change_nothing(tmp_path: Path) -> None:
             "dimensions:\n  - {id: a, descripton: x}\n",
             ["2: dimension: unknown key 'descripton'; did you mean 'description'?"],
         ),
+        ("dimensions:\n  - {id: a}\n  - {id: ' '}\n", ["3: dimension: 'id' is empty"]),
         ("dimension: []\n", ["1: registry: unknown key 'dimension'; did you mean 'dimensions'?"]),
         ("dimensions:\n  - {id: a}\n  - {id: b}\n  - {id: a}\n", ["4: dimension id 'a' stands twice, first on line 2"]),
         ("dimensions:\n  - {display_name: a}\n", ["2: dimension: 'id' is missing"]),

@@ -87,6 +87,8 @@ SENTENCES = {
     "BrokenProxy": "cannot be read: KeyError: ",
     "Newer": "was written for engine protocol 99.0",
 }
+#: What is left in the place of an engine by forgotten parentheses.
+CLASS = "engine LineEngine is a class, and its extract needs an object of it: give LineEngine()"
 
 
 @pytest.mark.parametrize("name", SENTENCES)
@@ -142,6 +144,39 @@ def test_so_it_is_for_questions_and_in_two_processes(project: Project, mode: tup
     result = project.run("--memeval-memory", "engine", *mode)
     result.assert_outcomes(errors=2)
     assert result.stdout.str().count("its name cannot be read: RuntimeError: not connected (faulty.py:") >= 2
+
+
+@MODES
+@pytest.mark.parametrize("gives", ["LineEngine", "Still"])
+def test_a_class_is_an_engine_where_its_methods_need_no_object(
+    project: Project, mode: tuple[str, ...], gives: str
+) -> None:
+    project.write(
+        "conftest.py",
+        f"""
+        import pytest
+        from line_engine import LineEngine
+
+        class Still:
+            name = "still"
+            version = "1"
+
+            @staticmethod
+            def extract(conversation, ctx):
+                return LineEngine().extract(conversation, ctx)
+
+        @pytest.fixture(scope="session")
+        def memeval_engine():
+            return {gives}
+        """,
+    )
+    project.cases(good_cases(2))
+    result = project.run(*mode)
+    if gives == "Still":
+        result.assert_outcomes(passed=2)
+    else:
+        result.assert_outcomes(errors=2)
+        assert result.stdout.str().count(CLASS) >= 2
 
 
 SILENT_STAGE = """
