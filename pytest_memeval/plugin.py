@@ -119,11 +119,10 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(WorkerStopper(Path(worker["memeval_decided"])), "memeval-stopper")
         return
     _look_for_misspelt(config)
-    from pytest_memeval.hooks.controller import Controller, CrashedCases
+    from pytest_memeval.hooks.controller import Controller
 
     controller = Controller(config)
     config.pluginmanager.register(controller, "memeval-controller")
-    config.pluginmanager.register(CrashedCases(controller), "memeval-crashed-cases")
     if getattr(config.option, "htmlpath", None):
         from pytest_memeval.hooks.html import HtmlHooks
 

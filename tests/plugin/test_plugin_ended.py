@@ -45,7 +45,7 @@ class Hold:
         if hangs and self.others:
             self.over += 1
             await asyncio.sleep(90)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.03)
 
     def is_over(self, name):
         note(f"over {name}")

@@ -197,6 +197,8 @@ def test_a_metric_that_does_not_end_costs_its_own_case_alone(
     assert (error["stage"], error["kind"]) == ("metrics.slow", "metric_exception")
     assert error["message"].startswith(TOO_LONG[does])
     assert not any(said.values())
+    notes = " ".join(project.report()["run_notes"])
+    assert ("left behind in their threads" in notes) == (does == "time.sleep(8)")  # nobody waits for its end
 
 
 def test_a_metric_under_way_goes_on_though_another_case_holds_the_loop(project: Project) -> None:

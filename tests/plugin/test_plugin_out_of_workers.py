@@ -158,7 +158,7 @@ def test_no_file_is_read_for_a_doubt_while_somebody_waits(project: Project, *, l
     killing(project, rest=6, second="os.kill(os.getppid(), 2) or __import__('time').sleep(30)")
     if large:
         with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
-            file.write("\n\nimport pytest_memeval.hooks.controller as own\n\nown.FREEZE_FROM = 5\n")
+            file.write("\n\nimport pytest_memeval.hooks.run_end as own\n\nown.FREEZE_FROM = 5\n")
     result = project.run("-n", "1", "--max-worker-restart", "3", "--memeval-concurrency", "4", fresh=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     count = 7 + large
