@@ -84,7 +84,13 @@ def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
         sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no", "many.yaml",
         "-p", "no:hypothesispytest", "-n", "2", "--max-worker-restart", "100", *options,
     ]  # fmt: skip
-    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "user-cache")}
+    # Byte code is kept, as in an installed environment.
+    environment = {
+        **os.environ,
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(folder / "pyc"),
+        "XDG_CACHE_HOME": str(folder / "user-cache"),
+    }
     with (folder / "output.txt").open("ab") as output:
         return subprocess.Popen(
             command, cwd=folder, env=environment, stdout=output, stderr=output, start_new_session=True
