@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
+from interrupted_runs import POSIX_ONLY, Run
 from plugin_project import MODES, case, good_cases
 
 if TYPE_CHECKING:
@@ -203,17 +201,10 @@ def test_a_stop_starts_nothing_more(waiting: Waiting, option: str) -> None:
 
 def test_an_interrupt_cancels_what_is_under_way(waiting: Waiting) -> None:
     waiting.project.cases([case(f"c{n}", "hang", truth=[("identity", "x")]) for n in range(12)])
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--memeval-output", "out"]
-    process = subprocess.Popen(command, cwd=waiting.project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + 30
-    while len(waiting.notes("start") if waiting.log.exists() else []) < 8:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGINT)
-    started = time.monotonic()
-    output, _ = process.communicate(timeout=20)
-    assert process.returncode == 2, output
-    assert time.monotonic() - started < 10
+    with Run(waiting.project) as run:
+        run.wait_for(lambda: waiting.log.exists() and len(waiting.notes("start")) >= 8)
+        run.interrupt()
+        run.ends()
     assert sorted(waiting.notes("cancelled")) == sorted(waiting.notes("start"))
 
 
@@ -430,25 +421,15 @@ def test_blocking_stages_left_behind_at_a_time_limit_are_counted(waiting: Waitin
     assert any("3 个" in note for note in report["notes"])
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@POSIX_ONLY
 def test_blocking_stages_left_behind_by_an_interrupt_are_counted(waiting: Waiting, monkeypatch: Any) -> None:
     monkeypatch.setenv("ENGINE_WAIT", "30")
     waiting.engine("BlockingEngine")
     waiting.project.cases(good_cases(9))
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--memeval-output", "out"]
-    process = subprocess.Popen(
-        [*command, "--memeval-concurrency", "4"],
-        cwd=waiting.project.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    until = time.monotonic() + 60
-    while len(waiting.notes("start") if waiting.log.exists() else []) < 4 and time.monotonic() < until:
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=25)  # no thread is waited for
-    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
-    text = output.decode("utf-8")
+    with Run(waiting.project, "--memeval-concurrency", "4") as run:
+        run.wait_for(lambda: waiting.log.exists() and len(waiting.notes("start")) >= 4)
+        run.interrupt()
+        text = run.ends(within=25)  # no thread is waited for
     # Nothing was finished, so that there is no report: the summary says it.
     assert "9 selected case(s) left no result." in text
     # None has begun since. The first item runs its case itself, where the interrupt reaches it.

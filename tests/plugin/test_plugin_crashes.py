@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
+from interrupted_runs import KILLER, POSIX_ONLY, SENT, Run, have_arrived
 from plugin_project import MODES, case, good_cases
 
 if TYPE_CHECKING:
@@ -282,35 +281,10 @@ def test_a_crash_that_is_tried_again_leaves_one_record(project: Project) -> None
     assert len(project.journal()) == 3
 
 
-KILLER = """
-import asyncio
-import os
-
-import pytest
-
-
-class Killer:
-    name = "killer"
-    version = "1"
-
-    async def extract(self, conversation, ctx):
-        if ctx.case_id == "dead":
-            os._exit(3)
-        if ctx.case_id == "eval-001":
-            await asyncio.sleep(1)  # long enough for the next one to be begun ahead, and to end the process
-        dimension, _, content = conversation[0].content.partition(": ")
-        return [dict(content=content, dimensions=[dimension], memory_type="persona", priority=80)]
-
-
-@pytest.fixture(scope="session")
-def memeval_engine():
-    return Killer()
-"""
-
-
 @pytest.mark.parametrize("reruns", ["0", "1"])
 def test_a_death_that_was_anothers_is_no_attempt_of_the_case_at_hand(project: Project, reruns: str) -> None:
-    project.write("conftest.py", KILLER)
+    # Long enough for the next one to be begun ahead, and to end the process.
+    project.write("conftest.py", KILLER.format(first=True, waits=1))
     first, *rest = good_cases(6)
     project.cases([first, case("dead", "x", truth=[]), *rest])
     result = project.run("-n", "1", "--reruns", reruns, "--memeval-concurrency", "4")
@@ -357,18 +331,8 @@ def ended(pid: int, within: float) -> bool:
     return False
 
 
-def _journalled(project: Project, *case_ids: str) -> bool:
-    """Whether the results of these cases have arrived, however long a busy machine takes."""
-    text = "".join(path.read_text(encoding="utf-8") for path in (project.path / "out").glob("journal*.jsonl"))
-    return all(f'"{case_id}"' in text for case_id in case_ids)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
-@pytest.mark.parametrize(
-    ("mode", "to_all"),
-    [((), False), (("-n", "2"), False), (("-n", "2"), True)],
-    ids=["serial", "n2-controller", "n2-terminal"],
-)
+@POSIX_ONLY
+@SENT
 def test_an_interrupt_ends_the_run_at_once_and_keeps_what_there_is(
     project: Project, mode: tuple[str, ...], to_all: bool
 ) -> None:
@@ -377,58 +341,23 @@ def test_an_interrupt_ends_the_run_at_once_and_keeps_what_there_is(
     )
     scratch = project.path / "tmp"
     scratch.mkdir()
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-pno:randomly",
-        "-pno:hypothesispytest",
-        "--memeval-output",
-        "out",
-        "--memeval-concurrency",
-        "1",  # so that the first cases are over when the sleeping one begins
-        *mode,
-    ]
-    process = subprocess.Popen(
-        command,
-        cwd=project.path,
-        env={**os.environ, "TMPDIR": str(scratch)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        until = time.monotonic() + 60
-        while not (asleep := list(project.path.glob("asleep-*"))) and time.monotonic() < until:
-            time.sleep(0.05)
-        assert asleep, "the case that sleeps was never reached"
+    # One at a time, so that the first cases are over when the sleeping one begins.
+    options = ("--memeval-concurrency", "1", *mode)
+    with Run(project, *options, env={"TMPDIR": str(scratch)}) as run:
+        run.wait_for(lambda: list(project.path.glob("asleep-*")))
         assert list(scratch.glob("memeval-*"))
-        while not _journalled(project, "eval-001", "eval-002", "eval-003") and time.monotonic() < until:
-            time.sleep(0.05)
-        sent = time.monotonic()
-        if to_all:
-            os.killpg(process.pid, signal.SIGINT)
-        else:
-            os.kill(process.pid, signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
-        taken = time.monotonic() - sent
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    text = output.decode("utf-8")
-    assert process.returncode == pytest.ExitCode.INTERRUPTED, text
-    assert "INTERNALERROR" not in text
-    assert taken < 10, f"{taken:.1f} s\n{text}"
+        run.wait_for(lambda: have_arrived(project, "eval-001", "eval-002", "eval-003"))
+        run.interrupt(to_all=to_all)
+        run.ends()
     report = project.report()
     assert report["partial"] == "aborted"
     assert {entry["case_id"] for entry in report["per_case"]} >= {"eval-001", "eval-002", "eval-003"}
     assert "stuck" not in project.outcomes()
     assert report["counts"]["not_run"] > 0
     assert len(project.journal()) == len(report["per_case"])
-    (marker,) = asleep
+    (marker,) = project.path.glob("asleep-*")
     assert ended(int(marker.name.partition("-")[2]), within=5)
     assert not list(scratch.glob("memeval-*"))
-    print(f"ended after {taken:.2f} s")
 
 
 #: The first cases end at once, all others block their threads.
@@ -455,36 +384,17 @@ def memeval_engine():
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@POSIX_ONLY
 @pytest.mark.parametrize("to_all", [False, True], ids=["controller", "terminal"])
 def test_workers_that_block_end_with_the_run_and_what_they_leave_is_counted(project: Project, *, to_all: bool) -> None:
     # The second worker has only cases that block, so that it has never reported anything.
     project.write("conftest.py", BLOCKING)
     project.cases([*good_cases(3), *(case(f"b{n:02}", "block", truth=[]) for n in range(37))])
-    command = [sys.executable, "-m", "pytest", "-pno:randomly", "-pno:hypothesispytest", "-n", "2"]
-    process = subprocess.Popen(
-        [*command, "--memeval-output", "out"],
-        cwd=project.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        until = time.monotonic() + 60
-        while len(list(project.path.glob("blocks-*"))) < 10 and time.monotonic() < until:
-            time.sleep(0.05)
-        while not _journalled(project, "eval-001", "eval-002", "eval-003") and time.monotonic() < until:
-            time.sleep(0.05)
-        sent = time.monotonic()
-        (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
-        taken = time.monotonic() - sent
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    text = output.decode("utf-8")
-    assert process.returncode == pytest.ExitCode.INTERRUPTED, text
-    assert taken < 5, f"{taken:.1f} s\n{text}"  # pytest-xdist's own patience
+    with Run(project, "-n", "2") as run:
+        run.wait_for(lambda: len(list(project.path.glob("blocks-*"))) >= 10)
+        run.wait_for(lambda: have_arrived(project, "eval-001", "eval-002", "eval-003"))
+        run.interrupt(to_all=to_all)
+        run.ends(within=5)  # pytest-xdist's own patience
     report = project.report()
     assert report["counts"] == {"scored": 3, "errored": 0, "skipped": 0, "not_run": 37, "total": 40}
     (note,) = report["run_notes"]
@@ -492,7 +402,6 @@ def test_workers_that_block_end_with_the_run_and_what_they_leave_is_counted(proj
     # Each worker has one case at hand, which the interrupt itself may end, and others in threads.
     counted = int(note.partition("interrupt: ")[2].partition(",")[0])
     assert 2 <= counted <= 2 * 8
-    print(f"ended after {taken:.2f} s")
 
 
 INTERRUPTING = """
@@ -531,7 +440,7 @@ def _interrupt_last(project: Project, *mode: str, many: int) -> pytest.RunResult
     return result
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@POSIX_ONLY
 @MODES
 def test_an_interrupted_run_with_many_results_leaves_out_what_takes_long(
     project: Project, mode: tuple[str, ...]
@@ -556,7 +465,7 @@ def test_an_interrupted_run_with_many_results_leaves_out_what_takes_long(
     assert (project.path / "again" / "per_case.csv").exists()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@POSIX_ONLY
 def test_an_interrupted_run_with_few_results_is_reported_in_full(project: Project) -> None:
     _interrupt_last(project, many=80)
     report = project.report()
@@ -623,7 +532,7 @@ def test_an_interrupt_is_one_wherever_it_meets_the_run(project: Project, kind: s
     assert project.report()["partial"] == "aborted"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@POSIX_ONLY
 @MODES
 def test_what_is_said_to_have_passed_is_in_the_report(project: Project, mode: tuple[str, ...]) -> None:
     """An interrupt between an item's call and its end, where its record would have been made."""
@@ -759,7 +668,7 @@ def pytest_collection_modifyitems(config):
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@POSIX_ONLY
 @pytest.mark.parametrize("what", ["cases", "tests"])
 def test_workers_that_still_collect_hear_of_an_interrupt(project: Project, what: str) -> None:
     """pytest-xdist gives them ten seconds to end by themselves."""
@@ -769,27 +678,7 @@ def test_workers_that_still_collect_hear_of_an_interrupt(project: Project, what:
         project.write("test_one.py", "def test_one(): pass\n")
     with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
         file.write("\n" + COLLECTING)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-pno:randomly",
-        "-pno:hypothesispytest",
-        "-n",
-        "2",
-        "--memeval-output",
-        "out",
-    ]
-    process = subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    deadline = time.monotonic() + 60
-    while len(list(project.path.glob("collecting-*"))) < 2:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    sent = time.monotonic()
-    os.kill(process.pid, signal.SIGINT)
-    text, _ = process.communicate(timeout=60)
-    taken = time.monotonic() - sent
-    assert process.returncode == pytest.ExitCode.INTERRUPTED, text
-    assert "INTERNALERROR" not in text
-    assert taken < 8, f"{taken:.1f} s\n{text}"
+    with Run(project, "-n", "2") as run:
+        run.wait_for(lambda: len(list(project.path.glob("collecting-*"))) == 2)
+        run.interrupt()
+        run.ends(within=8)

@@ -4,19 +4,15 @@ that goes on; serial and in two processes."""
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from interrupted_runs import POSIX_ONLY, SENT, Run
 from plugin_project import Project, case, good_cases, stable
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+pytestmark = POSIX_ONLY
 
 #: What is asked first in a process, or what the file names, goes on until the run is interrupted: when as many others
 #: as the file says, or more, have begun, and nothing goes on but what hangs. Each call is noted when it begins, and
@@ -94,12 +90,6 @@ def memeval_engine():
 #: So many cases at once, and so many in the window.
 AT_ONCE, WINDOW = 4, 8
 
-#: Options, and whether the whole group hears of the interrupt.
-SENT = pytest.mark.parametrize(
-    ("mode", "to_all"),
-    [((), False), (("-n", "2"), False), (("-n", "2"), True)],
-    ids=["serial", "n2-controller", "n2-terminal"],
-)
 MODES = pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["serial", "n2"])
 
 
@@ -113,31 +103,11 @@ class Held:
         """A run that is interrupted when nothing but its first cases goes on; what it said."""
         project, count = self.project, 2 if "-n" in options else 1
         (project.path / "hold").write_text(f"{others} {head}".strip(), encoding="utf-8")
-        unused = (f"-pno:{name}" for name in ("randomly", "hypothesispytest", "anyio"))
-        own = ("--memeval-concurrency", str(AT_ONCE), "--memeval-output", output)
-        command = [sys.executable, "-m", "pytest", *unused, *own, *options]
-        process = subprocess.Popen(
-            command, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        try:
-            until = time.monotonic() + 60
-            while len(list(project.path.glob("ready-*"))) < count and time.monotonic() < until:
-                assert process.poll() is None, process.communicate()[0].decode("utf-8")
-                time.sleep(0.02)
-            sent = time.monotonic()
-            (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
-            told, _ = process.communicate(timeout=60)
-            taken = time.monotonic() - sent
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+        with Run(project, "--memeval-concurrency", str(AT_ONCE), *options, output=output) as run:
+            run.wait_for(lambda: len(list(project.path.glob("ready-*"))) == count)
+            run.interrupt(to_all=to_all)
+            text = run.ends()
         (project.path / "hold").unlink()
-        text = told.decode("utf-8")
-        assert len(list(project.path.glob("ready-*"))) == count, text
-        assert process.returncode == pytest.ExitCode.INTERRUPTED, text
-        assert "INTERNALERROR" not in text
-        assert taken < 10, f"{taken:.1f} s\n{text}"
-        print(f"ended after {taken:.2f} s")
         return text
 
     def notes(self, what: str) -> list[str]:

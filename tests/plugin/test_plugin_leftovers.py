@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from interrupted_runs import Run
 from plugin_project import Project, good_cases
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
@@ -86,32 +84,17 @@ def test_an_interrupt_at_the_end_leaves_no_folder(
     project.cases(good_cases(8))
     scratch = project.path / "tmp"
     scratch.mkdir()
-    unused = (f"-pno:{name}" for name in ("randomly", "hypothesispytest", "anyio"))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *unused, "--memeval-output", "out", *mode, *options],
-        cwd=project.path,
-        env={**os.environ, "TMPDIR": str(scratch)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
     count = 2 if mode else 1
-    try:
-        until = time.monotonic() + 60
-        while len(waits := list(project.path.glob("waits-*"))) < count and time.monotonic() < until:
-            assert process.poll() is None, process.communicate()[0].decode("utf-8")
-            time.sleep(0.02)
-        assert len(waits) == count
+    with Run(project, *mode, *options, env={"TMPDIR": str(scratch)}) as run:
+        run.wait_for(lambda: len(list(project.path.glob("waits-*"))) == count)
         assert list(scratch.glob("memeval-*"))
-        os.killpg(process.pid, signal.SIGINT)
-        told, _ = process.communicate(timeout=60)
-        while not all(_gone(int(path.name.partition("-")[2])) for path in waits):
+        run.interrupt(to_all=True)
+        told = run.said()
+        until = time.monotonic() + 60
+        while not all(_gone(int(path.name.partition("-")[2])) for path in project.path.glob("waits-*")):
             assert time.monotonic() < until
             time.sleep(0.02)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    assert not list(scratch.glob("memeval-*")), told.decode("utf-8")
+    assert not list(scratch.glob("memeval-*")), told
 
 
 @pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["serial", "n2"])
@@ -124,20 +107,8 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next(
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     count = 2 if mode else 1
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-pno:randomly", "-pno:hypothesispytest", "--memeval-output", "out", *mode],
-        cwd=project.path,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        until = time.monotonic() + 60
-        while len(list(project.path.glob("waits-*"))) < count and time.monotonic() < until:
-            assert process.poll() is None
-            time.sleep(0.02)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    with Run(project, *mode) as run:
+        run.wait_for(lambda: len(list(project.path.glob("waits-*"))) == count)
     left = set(scratch.glob("memeval-*"))
     assert len(left) == count
     project.write("conftest.py", CONFTEST.replace("{place}", "nowhere").replace("{everywhere}", "True"))

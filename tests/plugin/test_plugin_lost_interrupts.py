@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-
 import pytest
+from interrupted_runs import POSIX_ONLY, Run
 from plugin_project import Project, good_cases
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+pytestmark = POSIX_ONLY
 
 #: From its third case on a worker frees something, and takes its time for it, once; then it goes on as it did, or is
 #: held up.
@@ -61,39 +56,19 @@ def pytest_unconfigure(config):
 def test_a_worker_ends_though_the_interrupt_was_lost(project: Project, *, held_up: bool, to_all: bool) -> None:
     project.write("conftest.py", CONFTEST.replace("HELD_UP", str(held_up)))
     project.cases(good_cases(400))
-    unused = (f"-pno:{name}" for name in ("randomly", "hypothesispytest", "anyio"))
-    options = ("--memeval-output", "out", "--memeval-concurrency", "1", "-n", "2")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *unused, *options],
-        cwd=project.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
+    with Run(project, "--memeval-concurrency", "1", "-n", "2") as run:
+        run.wait_for(lambda: len(list(project.path.glob("frees-*"))) == 2)
+        run.interrupt(to_all=to_all)
+        text = run.ends(within=60)
+    ended, frees = (
+        {path.name.partition("-")[2] for path in project.path.glob(f"{what}-*")} for what in ("ended", "frees")
     )
-    try:
-        until = time.monotonic() + 60
-        while len(frees := list(project.path.glob("frees-*"))) < 2 and time.monotonic() < until:
-            assert process.poll() is None, process.communicate()[0].decode("utf-8")
-            time.sleep(0.02)
-        assert len(frees) == 2
-        sent = time.monotonic()
-        (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
-        told, _ = process.communicate(timeout=60)
-        taken = time.monotonic() - sent
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    text = told.decode("utf-8")
-    assert process.returncode == pytest.ExitCode.INTERRUPTED, text
-    assert "INTERNALERROR" not in text
-    ended = {path.name.partition("-")[2] for path in project.path.glob("ended-*")}
-    assert ended == {path.name.partition("-")[2] for path in frees}, text  # by themselves: nobody had to kill them
+    assert ended == frees, text  # by themselves: nobody had to kill them
     assert len(list(project.path.glob("asked-*"))) == 2 * 3  # none after the one that lost it
     report = project.report()
     assert report["partial"] == "aborted"
     assert report["counts"]["not_run"] > 300
     assert len(project.journal()) == len(report["per_case"]) - _said_nothing(report)
-    print(f"ended after {taken:.2f} s")
 
 
 def _said_nothing(report: dict[str, object]) -> int:

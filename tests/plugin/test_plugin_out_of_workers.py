@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
+from interrupted_runs import KILLER, POSIX_ONLY
 from plugin_project import case, good_cases
 
 if TYPE_CHECKING:
     from plugin_project import Project
 
-#: The first case waits for the one that kills its worker, and is the one at hand then.
-KILLER = """
-import asyncio
-import os
-
-import pytest
-
-
-class Killer:
-    name = "killer"
-    version = "1"
-
-    async def extract(self, conversation, ctx):
-        if ctx.case_id == "dead":
-            os._exit(3)
-        if ctx.case_id == "eval-001" and {first}:
-            await asyncio.sleep(60)
-        dimension, _, content = conversation[0].content.partition(": ")
-        return [dict(content=content, dimensions=[dimension], memory_type="persona", priority=80)]
-
-
-@pytest.fixture(scope="session")
-def memeval_engine():
-    return Killer()
-"""
 #: What becomes of the second worker while it collects.
 SECOND = """
 
@@ -52,7 +27,7 @@ SAID = (
 
 
 def killing(project: Project, *, rest: int, second: str = "pass") -> None:
-    project.write("conftest.py", KILLER.format(first=FIRST_WORKER) + SECOND.format(end=second))
+    project.write("conftest.py", KILLER.format(first=FIRST_WORKER, waits=60) + SECOND.format(end=second))
     first, *others = good_cases(1 + rest)
     project.cases([first, case("dead", "x", truth=[]), *others], gates=["P0 l1.memory_recall >= 0"])
 
@@ -151,7 +126,7 @@ def test_a_case_that_is_run_again_by_the_last_worker_is_none(project: Project) -
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@POSIX_ONLY
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
 def test_no_file_is_read_for_a_doubt_while_somebody_waits(project: Project, *, large: bool) -> None:
     """Ctrl-C at a case's second turn: a run with many cases has seconds to read of its file who it was."""

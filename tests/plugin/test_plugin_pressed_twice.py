@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
 
 import pytest
+from interrupted_runs import POSIX_ONLY, SENT, Run, journalled
 from plugin_project import Project, good_cases
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+pytestmark = POSIX_ONLY
 
 SLOW = """
 import asyncio
@@ -61,37 +57,7 @@ def pytest_terminal_summary(config):
 MODES = pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["serial", "n2"])
 
 
-def run(project: Project, mode: Sequence[str], press: Callable[[subprocess.Popen[bytes]], None]) -> tuple[int, str]:
-    unused = (f"-pno:{name}" for name in ("randomly", "hypothesispytest", "anyio"))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *unused, "--memeval-output", "out", *mode],
-        cwd=project.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        press(process)
-        told, _ = process.communicate(timeout=60)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    return process.returncode, told.decode("utf-8")
-
-
-def wait_for(there: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 60
-    while not there():
-        assert process.poll() is None, process.communicate()[0].decode("utf-8")
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
-@pytest.mark.parametrize(
-    ("mode", "to_all"),
-    [((), False), (("-n", "2"), False), (("-n", "2"), True)],
-    ids=["serial", "n2-controller", "n2-terminal"],
-)
+@SENT
 @pytest.mark.parametrize("gap", [0.03, 0.3, 1.2])
 def test_an_impatient_user_gets_the_report(
     project: Project, mode: tuple[str, ...], gap: float, *, to_all: bool
@@ -99,17 +65,14 @@ def test_an_impatient_user_gets_the_report(
     project.write("conftest.py", SLOW + SLOW_REPORT)
     project.cases(good_cases(60))
 
-    def press(process: subprocess.Popen[bytes]) -> None:
-        wait_for(lambda: (project.path / "out").exists() and len(_journalled(project)) >= 3, process)
-        for wait in (gap, gap, gap):
-            if process.poll() is None:
-                (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
-                time.sleep(wait)
-
-    status, text = run(project, mode, press)
-    assert status == pytest.ExitCode.INTERRUPTED, text
+    with Run(project, *mode) as run:
+        run.wait_for(lambda: journalled(project).count("\n") >= 3)
+        for _ in range(3):
+            if run.is_going:
+                run.interrupt(to_all=to_all)
+                time.sleep(gap)
+        text = run.ends(within=60)
     assert "Traceback" not in text
-    assert "INTERNALERROR" not in text
     assert "The run was cut short" in text
     report = project.report()
     assert report["partial"] == "aborted"
@@ -123,24 +86,18 @@ def test_an_interrupt_when_all_is_over_changes_nothing(project: Project, mode: t
     project.write("conftest.py", SLOW + SLOW_REPORT)
     project.cases(good_cases(4))
 
-    def press(process: subprocess.Popen[bytes]) -> None:
-        wait_for((project.path / "finishes").exists, process)
+    with Run(project, *mode) as run:
+        run.wait_for((project.path / "finishes").exists)
         time.sleep(0.1)
-        os.kill(process.pid, signal.SIGINT)
+        run.interrupt()
         if at == "sums-up":
-            wait_for((project.path / "sums-up").exists, process)
-            os.kill(process.pid, signal.SIGINT)
-
-    status, text = run(project, mode, press)
+            run.wait_for((project.path / "sums-up").exists)
+            run.interrupt()
+        text = run.said()
     if at == "finishes":
-        assert status == pytest.ExitCode.OK, text
+        assert run.process.returncode == pytest.ExitCode.OK, text
         assert "Traceback" not in text
         assert "4 passed" in text
     report = project.report()
     assert report["counts"] == {"scored": 4, "errored": 0, "skipped": 0, "not_run": 0, "total": 4}
     assert report["partial"] is None
-
-
-def _journalled(project: Project) -> list[str]:
-    found = list((project.path / "out").glob("journal*.jsonl"))
-    return found[0].read_text(encoding="utf-8").splitlines() if found else []
