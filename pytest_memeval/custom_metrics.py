@@ -186,8 +186,14 @@ class CaseMetrics:
             self.values[one.name] = error
 
     async def _take(self, one: CustomMetric, start: Callable[[], Awaitable[Any]]) -> None:
+        guard = self.guard
         try:
-            self.values[one.name] = await (start() if self.guard is None else self.guard(start))
+            self.values[one.name] = await (start() if guard is None else guard(start))
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling() or guard is not self.guard or one.name in self.values:
+                raise
+            self.values[one.name] = error  # nobody cancelled the case: something inside of the function was
         except own_errors() as error:  # whatever the project's function does: an error of this metric alone
             self.values[one.name] = error
 
@@ -220,7 +226,7 @@ class CaseMetrics:
             return
         try:
             self.values[one.name] = one.function(self.case, outputs)
-        except own_errors() as error:  # whatever the project's function does: an error of this metric alone
+        except _functions_own() as error:  # whatever the project's function does: an error of this metric alone
             self.values[one.name] = error
 
     def _read(
@@ -239,7 +245,7 @@ class CaseMetrics:
                 ratios.update(found)
             else:
                 ratios[one.name] = (_number(value), 1.0)
-        except own_errors() as error:  # the function's own, raised again, or what is wrong with its value
+        except _functions_own() as error:  # the function's own, raised again, or what is wrong with its value
             from pytest_memeval.failures import case_error
 
             told = case_error(one.path, error)
@@ -248,6 +254,11 @@ class CaseMetrics:
             self.errors.append(CaseError(one.path, kind, message))
             return "errored"
         return "scored"
+
+
+def _functions_own() -> tuple[type[BaseException], ...]:
+    """:func:`own_errors`, and what something in the function was cancelled by: where nobody waits, nobody else was."""
+    return (*own_errors(), asyncio.CancelledError)
 
 
 def _number(value: object) -> float:

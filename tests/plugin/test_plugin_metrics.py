@@ -201,6 +201,22 @@ def test_a_metric_that_does_not_end_costs_its_own_case_alone(
     assert ("left behind in their threads" in notes) == (does == "time.sleep(8)")  # nobody waits for its end
 
 
+@AT_ONCE
+@pytest.mark.parametrize("form", ["async def", "def"])
+def test_something_cancelled_within_a_metric_costs_that_metric_alone(
+    project: Project, form: str, mode: tuple[str, ...]
+) -> None:
+    text = AWAITED.replace("async def slow", f"{form} slow")
+    project.write("conftest.py", text.replace("DOES", "if case.case_id == 'eval-002': raise asyncio.CancelledError"))
+    project.cases(good_cases(5))
+    project.run("--memeval-timeout", "20", *mode, fresh=True).assert_outcomes(passed=4, errors=1)
+    said = {entry["case_id"]: entry["errors"] for entry in project.report()["per_case"]}
+    (error,) = said.pop("eval-002")
+    assert (error["stage"], error["kind"]) == ("metrics.slow", "metric_exception")
+    assert error["message"].startswith("CancelledError")
+    assert not any(said.values())
+
+
 def test_a_metric_under_way_goes_on_though_another_case_holds_the_loop(project: Project) -> None:
     project.write("conftest.py", AWAITED.replace("DOES", "await asyncio.sleep(0.3)"))
     cases = good_cases(8)
