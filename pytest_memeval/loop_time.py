@@ -87,6 +87,12 @@ _meters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Meter] = weakref.W
 _at_work: contextvars.ContextVar[tuple[Holder, Meter] | None] = contextvars.ContextVar("memeval_at_work", default=None)
 
 
+def at_work_here() -> Holder | None:
+    """Whose work the code at hand is part of; ``None`` where it is nobody's."""
+    found = _at_work.get()
+    return None if found is None else found[0]
+
+
 def meter_of(loop: asyncio.AbstractEventLoop) -> Meter:
     try:
         return _meters[loop]

@@ -8,10 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from functools import partial
 
 import pytest
 
 from pytest_memeval.executors import ContextExecutor
+from pytest_memeval.loop_time import Holder, meter_of, on_account
 from pytest_memeval.loops import LoopThread
 
 WHOSE: contextvars.ContextVar[str] = contextvars.ContextVar("whose", default="nobody's")
@@ -76,6 +79,46 @@ def test_it_is_a_pool() -> None:
     assert slow.done()
     with pytest.raises(RuntimeError, match="after shutdown"):
         pool.submit(str)
+
+
+@pytest.mark.timeout(120)
+def test_everybody_at_work_has_as_many_threads_as_alone() -> None:
+    loop = LoopThread()
+    most = ContextExecutor()._max_workers
+    gate = threading.Event()
+    begun: Counter[str] = Counter()
+    all_begun = threading.Semaphore(0)
+
+    def wait(name: str) -> None:
+        begun[name] += 1
+        all_begun.release()
+        assert gate.wait(60)
+
+    async def several(name: str) -> None:
+        await asyncio.gather(*(asyncio.to_thread(wait, name) for _ in range(most + 2)))
+
+    async def everybody() -> None:
+        meter = meter_of(asyncio.get_running_loop())
+        await asyncio.gather(*(on_account(Holder(), meter, partial(several, name)) for name in "abc"))
+
+    async def begin() -> asyncio.Task[None]:
+        return asyncio.create_task(everybody())
+
+    async def end(task: asyncio.Task[None]) -> None:
+        await task
+
+    try:
+        task = loop.run(begin())
+        for _ in range(3 * most):
+            assert all_begun.acquire(timeout=60)
+        assert begun == dict.fromkeys("abc", most)
+        assert not all_begun.acquire(timeout=0.1)
+        gate.set()
+        loop.run(end(task))
+        assert begun == dict.fromkeys("abc", most + 2)
+    finally:
+        gate.set()
+        loop.close()
 
 
 @pytest.mark.timeout(60)

@@ -442,3 +442,44 @@ def test_nothing_is_left_behind_in_a_run_that_ends_of_itself(waiting: Waiting) -
     waiting.project.cases(good_cases(3))
     waiting.run()
     assert "stages_left_behind" not in waiting.project.report()["environment"]
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "1")], ids=["serial", "n1"])
+@pytest.mark.parametrize("way", ["to_thread", "run_in_executor"])
+def test_cases_do_not_wait_for_each_others_threads(project: Project, mode: tuple[str, ...], way: str) -> None:
+    # asyncio's own pool has 32 threads at most, and few where there are few processors.
+    call = "asyncio.to_thread(meet)" if way == "to_thread" else "asyncio.get_running_loop().run_in_executor(None, meet)"
+    project.write(
+        "conftest.py",
+        f"""
+        import asyncio
+        import threading
+
+        import pytest
+
+        here = threading.Semaphore(0)
+        all_here = threading.Event()
+
+        def meet():
+            here.release()
+            if here._value >= 36:
+                all_here.set()
+            return all_here.wait(60)
+
+        class Engine:
+            name = "meeting"
+            version = "1"
+
+            async def extract(self, conversation, ctx):
+                if not await {call}:
+                    raise RuntimeError("waited for the others in vain")
+                return []
+
+        @pytest.fixture(scope="session")
+        def memeval_engine():
+            return Engine()
+        """,
+    )
+    project.cases([case(f"c{number}", "identity: x") for number in range(40)])
+    project.run("--memeval-concurrency", "40", *mode).assert_outcomes(passed=40)
+    assert {entry["outcome"] for entry in project.report()["per_case"]} == {"scored"}
