@@ -29,8 +29,11 @@ class PassageMatcher:
     def __init__(
         self, threshold: float = MATCH_THRESHOLD, *, similarity: str = "indel", contained: bool = True
     ) -> None:
+        from pytest_memeval.metrics.matching import content_similarity
+
         if not 0 <= threshold <= 1:
             raise ValueError(f"the threshold must be between 0 and 1, not {threshold}")
+        content_similarity("a", "b", similarity=similarity)  # has what it needs loaded, in no sample's time
         self.threshold = threshold
         self.similarity = similarity
         self.contained = contained
@@ -118,10 +121,12 @@ class AnswerOverlap(BaseEvaluator):
     plannable = True
 
     def __init__(self, names: Sequence[str] = ("exact_match", "f1", "rouge1", "rougeL"), **options: Any) -> None:
-        from pytest_memeval.metrics.text.pairs import TEXT_METRICS, check_names
+        from pytest_memeval.metrics.text.pairs import HEAVY_METRICS, TEXT_METRICS, check_names, text_metrics
 
         super().__init__(**options)
         check_names(names, TEXT_METRICS)
+        # NLTK and what comes with it takes seconds to load: in no sample's time. Only longer words have a stem.
+        text_metrics([("loading", "loaded")], [name for name in names if name not in HEAVY_METRICS])
         self._names = tuple(names)
         self.metrics = tuple(f"answer_{name}" for name in names)
 

@@ -44,6 +44,11 @@ class RagSetup:
     trials: int = 1
     _places: dict[int, asyncio.Semaphore | None] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        from pytest_memeval.rag.offline import PassageMatcher
+
+        self.passages = PassageMatcher()
+
     def places_in(self, owner: object) -> asyncio.Semaphore | None:
         """The places that an evaluator or the pipeline has, shared by all samples; ``None`` for one without a limit of
         its own, which is in the run's cases in flight alone."""
@@ -126,8 +131,6 @@ class RagRun(KindRun):
         return None if saved is None else saved.find(self._set_path, self.case.case_id, self.sample.query)
 
     def _keep_sample(self) -> None:
-        from pytest_memeval.rag.offline import PassageMatcher
-
         sample = self.sample
         kept: dict[str, Any] = {
             "query": sample.query,
@@ -139,7 +142,7 @@ class RagRun(KindRun):
             kept["reference"] = sample.ground_truth
         if sample.reference_contexts:
             kept["reference_contexts"] = list(sample.reference_contexts)
-            kept["relevant"] = PassageMatcher().relevant(sample.context, sample.reference_contexts)
+            kept["relevant"] = self._setup.passages.relevant(sample.context, sample.reference_contexts)
         self.outputs["rag"] = kept
 
     async def _evaluate(self) -> None:

@@ -24,6 +24,7 @@ EVALUATORS = """
 import asyncio
 import os
 import pathlib
+import sys
 from pytest_memeval.rag import BaseEvaluator, EvalResult, Faithfulness
 
 
@@ -69,6 +70,19 @@ class Waits(BaseEvaluator):
     async def evaluate_sample(self, sample):
         note(sample.id)
         await asyncio.sleep(60)
+
+
+class Loaded(BaseEvaluator):
+    metrics, retries = ("loaded",), 0
+
+    async def evaluate_sample(self, sample):
+        known = set(sys.modules)
+        for _ in range(50):  # the others begin, and those without anything to wait for end
+            await asyncio.sleep(0)
+        mine = "nltk", "rapidfuzz", "rouge_score", "pytest_memeval"
+        if more := {name for name in set(sys.modules) - known if name.startswith(mine)}:
+            raise RuntimeError(f"loaded in a sample's time: {sorted(more)}")
+        return {"loaded": True}
 
 
 class Broken(BaseEvaluator):
@@ -396,3 +410,17 @@ def test_each_variant_is_judged_by_its_own_model(judged: ChatProject, mode: tupl
     options = ("a.memeval.jsonl", *by("pytest_memeval.rag:Faithfulness"), "--memeval-cache-dir", str(judged.cache))
     judged.run(*options, *variants, "--memeval-llm", "openai", "--memeval-base-url", judged.server.base_url, *mode)
     assert sorted(models) == ["first", "first", "second", "second"]
+
+
+@MODES
+def test_what_the_evaluators_need_is_loaded_in_no_samples_time(rag: Project, mode: tuple[str, ...]) -> None:
+    rows = [{**row, "reference_contexts": row["contexts"]} for row in ROWS]
+    write(rag, rows)
+    options = ["--memeval-output", "out", "-pno:hypothesispytest", *mode]
+    for evaluator in ("noted:Loaded", "pytest_memeval.rag:OfflineEvaluator"):
+        options += ["--memeval-evaluator", evaluator]
+    # A command of its own: in forked processes everything is loaded.
+    result = rag.pytester.run(sys.executable, "-m", "pytest", *options)
+    result.assert_outcomes(passed=len(rows))
+    assert rag.report()["rag"]["loaded"] == 1
+    assert rag.report()["rag"]["n"]["answer_rougeL"]["cases"] == len(rows)
