@@ -30,7 +30,7 @@ def is_case_file(path: Path, parent: pytest.Collector, *, claimed: bool) -> bool
         return False
     if path.suffix.lower() in (".jsonl", ".json"):
         return not claimed
-    from pytest_memeval.cases.loader import looks_like_case_file
+    from pytest_memeval.cases.sniff import looks_like_case_file
 
     # A YAML file named on the command line is ours even if it does not look it, unless another plugin collects it.
     return looks_like_case_file(path) or (named and not claimed)
@@ -64,7 +64,7 @@ def left_unseen(config: pytest.Config) -> bool:
 def unmatched_folders(config: pytest.Config) -> list[str]:
     """A sentence for each folder on the command line in which only files that ``memeval_files`` leaves out look like
     case files."""
-    from pytest_memeval.cases.loader import seems_forgotten
+    from pytest_memeval.cases.sniff import seems_forgotten
 
     found = []
     for argument in config.args:
@@ -81,7 +81,7 @@ def unmatched_folders(config: pytest.Config) -> list[str]:
 def unmatched_beside(config: pytest.Config, taken: Iterable[str]) -> list[str]:
     """A sentence for each folder of case files of the run, ``taken`` (relative to rootdir), that has others besides,
     under names that ``memeval_files`` leaves out. Nothing of folders in which files were named one by one."""
-    from pytest_memeval.cases.loader import seems_forgotten
+    from pytest_memeval.cases.sniff import seems_forgotten
 
     named = {Path(os.path.abspath(config.invocation_params.dir / arg.partition("::")[0])) for arg in config.args}
     ours = {Path(os.path.abspath(config.rootpath / name)) for name in taken}
@@ -141,7 +141,7 @@ def own_registries(config: pytest.Config) -> list[Path | None]:
 
 def _likely_files(config: pytest.Config) -> Iterator[tuple[Path, str]]:
     """The files of the run that look like case files, with their texts."""
-    from pytest_memeval.cases.loader import looks_like_case_file
+    from pytest_memeval.cases.sniff import looks_like_case_file
 
     for argument in config.args:
         path = config.invocation_params.dir / argument.partition("::")[0]

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 #: Files that become tests unless the ini ``memeval_files`` says otherwise.
-DEFAULT_FILES: tuple[str, ...] = ("cases/**/*.yaml", "cases/**/*.yml", "*.memeval.yaml", "*.memeval.jsonl")
+DEFAULT_FILES: tuple[str, ...] = (
+    *("cases/**/*.yaml", "cases/**/*.yml"),
+    *("*.memeval.yaml", "*.memeval.yml", "*.memeval.jsonl"),
+)
 
 
 class SettingsError(ValueError):

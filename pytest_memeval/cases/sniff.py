@@ -7,6 +7,7 @@ import re
 from itertools import islice
 from pathlib import Path
 
+from pytest_memeval.cases.sniff_meta import is_head_of_cases
 from pytest_memeval.documents.braces import keys_in_braces
 from pytest_memeval.documents.text import MAX_BYTES
 
@@ -15,6 +16,8 @@ _SNIFFED = re.compile(
     rb"|(?P<k>[\"']?)kind(?P=k)[ \t]*:[ \t]*(?P<v>[\"']?)(?:distill|qa|rag)(?P=v)[ \t]*(?:#[^\r\n]*)?[\r\n])"
 )
 _KEYS = frozenset({"cases", "dataset"})
+#: Suffixes by which a YAML file says that it is ours, whatever is in it.
+_OWN_NAMES = (".memeval.yaml", ".memeval.yml")
 _KINDS = frozenset({"distill", "qa", "rag"})
 _CHUNK = 64 * 1024
 _COMMENT = re.compile(rb"(?:^|(?<=[\r\n]))[ \t]*#[^\r\n]*")
@@ -41,26 +44,28 @@ _FEW = 4
 
 
 def looks_like_case_file(path: Path) -> bool:
-    """Whether a file has a line starting ``cases:``, ``dataset:`` or ``kind: distill|qa|rag``; any ``.jsonl`` does.
+    """Whether a file has a line starting ``cases:``, ``dataset:`` or ``kind: distill|qa|rag``; any ``.jsonl`` does, and
+    any ``.memeval.yaml``.
 
-    So does one that begins with cases under another key than ``cases``, or under none: what is misspelt is for the
-    loader to say. In a file that is one mapping in braces, as JSON is, these are keys of that mapping, on whatever
-    line. A file in UTF-16 or UTF-32 with its byte-order mark is looked into as well: it cannot be read as cases,
-    but has to be told of. Reads in pieces until such a line, at most to the size limit. Never raises: what cannot
-    be read is none.
+    So does one whose cases are lost, with a ``meta`` that is a case set's, and one that begins with cases under another
+    key than ``cases``, or under none: what is misspelt is for the loader to say. In a file that is one mapping in
+    braces, as JSON is, these are keys of that mapping, on whatever line. A file in UTF-16 or UTF-32 with its byte-order
+    mark is looked into as well: it cannot be read as cases, but has to be told of. Reads in pieces until such a line,
+    at most to the size limit. Never raises: what cannot be read is none.
     """
     try:
         if not path.is_file():
             return False
-        if path.suffix.lower() == ".jsonl":
+        if path.suffix.lower() == ".jsonl" or path.name.lower().endswith(_OWN_NAMES):
             return True
         with path.open("rb") as stream:
             kept = stream.read(_CHUNK).removeprefix(b"\xef\xbb\xbf")
             encoding = _foreign_encoding(kept)
             if encoding is not None:
                 text = (kept + stream.read(MAX_BYTES)).decode(encoding, "replace")
-                return _SNIFFED.search(text.encode("utf-8", "replace") + b"\n") is not None
-            if _begins_with_cases(kept):
+                content = text.encode("utf-8", "replace")
+                return _SNIFFED.search(content + b"\n") is not None or is_head_of_cases(content)
+            if _begins_with_cases(kept) or is_head_of_cases(kept):
                 return True
             if keys_in_braces(kept) is not None:
                 pairs = keys_in_braces(kept + stream.read(MAX_BYTES)) or ()

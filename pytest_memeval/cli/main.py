@@ -138,7 +138,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     from pytest_memeval.assets.prompts import load_prompts
     from pytest_memeval.assets.registry import load_registry
     from pytest_memeval.assets.templates import load_templates
-    from pytest_memeval.cases.folders import case_files_in, forgotten_in
+    from pytest_memeval.cases.folders import case_files_in, forgotten_in, passed_over_in
     from pytest_memeval.cases.loader import load_case_set
     from pytest_memeval.cli.kinds import say_kind_set
     from pytest_memeval.cli.labels import say_review
@@ -173,7 +173,7 @@ def _validate(arguments: argparse.Namespace) -> int:
         words = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         say(f"{path}: {cases}, {words}")
     for folder in arguments.files:
-        for line in forgotten_in(folder, files) if folder.is_dir() else ():
+        for line in (*forgotten_in(folder, files), *passed_over_in(folder, files)) if folder.is_dir() else ():
             say(f"note: {line}", sys.stderr)
     return 1 if found else 0
 

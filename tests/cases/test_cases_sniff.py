@@ -55,6 +55,28 @@ from pytest_memeval.cases.loader import load_case_set, looks_like_case_file, see
         (b"cache:\n  - case_id: a\n", False),
         (b"- conversation: hi\n", False),
         (b"x" * 70_000 + b"\n- case_id: a\n  conversation: hi\n", False),
+        # the head of a case set whose cases are lost, and what other tools call meta
+        (b'meta: {gates: ["P0 l1.memory_recall >= 0.9"]}\n', True),
+        (b"meta:\n  version: v1\n  gates: []\n", True),
+        (b"# ours\n---\n'meta':\n    description: |\n      text: of theirs\n    \"gates\": []\n", True),
+        (b"meta:\n  timezone: UTC\n  total_cases: 3\nrows: []\n", True),
+        (b'{"meta": {"version": "v1", "gates": []}}', True),
+        (b"meta:\n  registry: own.yaml\n", True),
+        (b"meta: {templates: own, prompts: p}\nkind: distil\n", True),
+        ("\ufeffmeta:\n  gates: []\n".encode("utf-16-le"), True),
+        (b"meta:\r\n  gates: []\r\n", True),
+        (b"meta:\n  registry: ghcr.io\nimage: web\n", False),
+        (b"meta: {prompts: 3}\nservices: {}\n", False),
+        (b"meta:\n  version: 1\n  description: x\n  timezone: UTC\n", False),
+        (b"meta:\n  theirs:\n    gates: []\n", False),
+        (b"meta: gates\n", False),
+        (b"meta:\n# gates: []\n  #gates: []\n", False),
+        (b"other:\n  meta:\n    gates: []\n", False),
+        (b"meta: {x: {gates: []}}\n", False),
+        (b"meta: {}\ngates: []\nother:\n  gates: []\n", False),
+        (b'{"other": {"meta": {"gates": []}}}', False),
+        (b'{"meta": {"x": {"gates": []}}}', False),
+        (b"metadata:\n  gates: []\n", False),
         # quoted keys, and mappings in braces: JSON is YAML too
         (b'meta: {}\n"cases":\n  - 1\n', True),
         (b"'kind': 'qa'\n", True),
@@ -76,6 +98,8 @@ from pytest_memeval.cases.loader import load_case_set, looks_like_case_file, see
         (b"{" + b'"a\\' * 300_000, False),
         (b"{" + b"'\"" * 300_001, False),
         (b"#\n" * 300_000 + b"{", False),
+        (b"meta: {" * 20_000, False),
+        (b"meta: {\n" * 20_000, False),
     ],
 )
 def test_f14_only_case_files_are_taken(tmp_path: Path, content: bytes, expected: bool) -> None:
@@ -109,6 +133,36 @@ def test_jsonl_is_always_taken(tmp_path: Path) -> None:
     path = tmp_path / "x.memeval.jsonl"
     path.write_text("not even JSON", encoding="utf-8")
     assert looks_like_case_file(path)
+
+
+#: The beginnings of other tools' files.
+FOREIGN = {
+    "compose": "services:\n  web:\n    image: web\n    labels: {meta: x}\n",
+    "workflow": "name: CI\non: {push: {}}\njobs:\n  gates:\n    runs-on: ubuntu-latest\n    steps: []\n",
+    "mkdocs": "site_name: x\nextra:\n  meta:\n    gates: []\nnav: []\n",
+    "k8s": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata: {meta: y}\n",
+    "helm": "meta:\n  registry: ghcr.io\n  version: 1.0\nreplicas: 2\n",
+    "openapi": "openapi: 3.1.0\ninfo: {title: x}\ntags: []\n",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_files_of_other_tools_are_left_alone(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(FOREIGN[name], encoding="utf-8")
+    assert not looks_like_case_file(path)
+    assert not seems_forgotten(path)
+
+
+@pytest.mark.parametrize("name", ["x.memeval.yaml", "x.memeval.yml", "UP.MEMEVAL.YAML"])
+@pytest.mark.parametrize("content", [b"", b"# a\n# b\n", b"---\n", b"services: {}\n", b"\xff\xfe\x00"])
+def test_a_name_that_says_it_is_enough(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert looks_like_case_file(path)
+    assert seems_forgotten(path)
+    assert load_case_set(path).problems
+    assert not looks_like_case_file(tmp_path / "other.memeval.yaml")  # which is not there
 
 
 def test_it_never_raises(tmp_path: Path) -> None:

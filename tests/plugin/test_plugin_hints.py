@@ -197,7 +197,7 @@ FOREIGN = {
     "config.json": '{"cases": 3}',
     "rows.jsonl": '{"case_id": "a", "l1": []}\n',
 }
-PATTERNS = "(cases/**/*.yaml, cases/**/*.yml, *.memeval.yaml, *.memeval.jsonl)"
+PATTERNS = "(cases/**/*.yaml, cases/**/*.yml, *.memeval.yaml, *.memeval.yml, *.memeval.jsonl)"
 
 
 def _files(project: Project, files: dict[str, str]) -> None:
@@ -286,7 +286,8 @@ def test_validate_takes_and_names_the_same_files(
         f"cases/{name}: 1 case, 0 problems" for name in TAKEN
     )
     assert [line.partition(" looks")[0] for line in said.err.splitlines()] == [
-        f"note: cases/{name}" for name in FORGOTTEN
+        *(f"note: cases/{name}" for name in FORGOTTEN),
+        "note: passed over in cases, since nothing in it says that it is a case file: compose.yaml",
     ]
     for name in TAKEN:
         (project.path / "cases" / name).unlink()
