@@ -19,6 +19,7 @@ KNOW_PYTEST = {
     "hooks/controller.py",
     "hooks/ended.py",
     "hooks/foreign_fixtures.py",
+    "hooks/forgotten_fixtures.py",
     "hooks/html.py",
     "hooks/junit_xml.py",
     "hooks/options.py",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Generator, Mapping
 from dataclasses import replace
 from operator import is_not
@@ -17,7 +16,7 @@ from pytest_memeval.case_record import case_result, untouched_result
 from pytest_memeval.cases.models import CaseSet
 from pytest_memeval.code_scopes import code_scope
 from pytest_memeval.garbage import spare_collector, spare_collector_again
-from pytest_memeval.hooks.fixture_names import all_definitions, misspelt_fixtures
+from pytest_memeval.hooks.forgotten_fixtures import warn_of_meant_fixtures
 from pytest_memeval.hooks.sharding import SELECTED
 from pytest_memeval.items import CaseFile, CaseItem, owner_of
 from pytest_memeval.kind_items import KindFile, KindItem, each_variant, kind_figure, kind_files, kind_meta, kind_result
@@ -81,7 +80,7 @@ class CaseHooks:
         self._selected = {item.nodeid: owner for item in session.items if (owner := owner_of(item)) is not None}
         spare_collector(len(self._selected))
         if self._selected and getattr(self.config, "workerinput", {}).get("workerid", "gw0") == "gw0":
-            _warn_of_misspelt(session)
+            warn_of_meant_fixtures(session)
         if settings_of(self.config).stop_when_decided:
             from pytest_memeval.hooks.stopping import make_plan
 
@@ -374,17 +373,6 @@ def _shorten(report: pytest.TestReport, item: CaseItem) -> None:
     if crash is not None:
         _, found, cause = crash.message.partition(f"{item.place}: [")
         crash.message = f"[{cause}" if found else crash.message
-
-
-def _warn_of_misspelt(session: pytest.Session) -> None:
-    """Name a fixture that was meant to be one of ours: the reference engine would be measured in silence."""
-    requested = (name for item in session.items for name in getattr(item, "fixturenames", ()))
-    definitions = all_definitions(session._fixturemanager)
-    for message, file, line in misspelt_fixtures(definitions, requested, session.config.rootpath):
-        try:
-            warnings.warn_explicit(pytest.PytestConfigWarning(message), None, file, line)
-        except pytest.PytestConfigWarning:  # where warnings are errors
-            raise pytest.UsageError(f"{file}:{line}: {message}") from None
 
 
 def own_texts(result: CaseResult) -> dict[str, Any]:

@@ -40,11 +40,13 @@ def misspelt_fixtures(
     ``definitions``: name → pytest's fixture definitions; ``requested``: names that tests ask for, taken only where a
     fixture is suspected. What another fixture or a test asks for has a name that was meant.
     """
-    ours = [name for name, found in definitions.items() if any(_module(one).startswith(PACKAGE) for one in found)]
+    ours = our_names(definitions)
     suspects = {
         name: near
         for name, found in definitions.items()
-        if name not in ours and any(_is_own(one, root) for one in found) and (near := _nearest(name, ours)) is not None
+        if name not in ours
+        and any(_is_own(one, root) for one in found)
+        and (near := nearest_of(name, ours)) is not None
     }
     if not suspects:
         return
@@ -56,7 +58,18 @@ def misspelt_fixtures(
             yield Misspelt(message, code.co_filename, code.co_firstlineno)
 
 
-def _nearest(name: str, ours: Sequence[str]) -> str | None:
+def our_names(definitions: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The names of this plugin's fixtures."""
+    return [name for name, found in definitions.items() if any(_module(one).startswith(PACKAGE) for one in found)]
+
+
+def is_defined_in(module: object, definition: Any) -> bool:
+    """Whether the fixture's function is the module's."""
+    return _module(definition) == getattr(module, "__name__", None)
+
+
+def nearest_of(name: str, ours: Sequence[str]) -> str | None:
+    """Which of this plugin's fixtures a name is meant to be that is none of theirs."""
     from pytest_memeval.documents.problems import nearest
 
     if not name.startswith(PREFIX):
