@@ -166,7 +166,7 @@ class Engine:
     async def extract(self, conversation, ctx):
         def speak(step):
             time.sleep(0.05)
-            print("OUT", ctx.case_id, step)
+            print(f"OUT {ctx.case_id} {step}\\n", end="")  # in one piece: two of the threads speak at once
             LOGGER.warning("LOG %s %d", ctx.case_id, step)
 
         loop = asyncio.get_running_loop()
