@@ -160,7 +160,7 @@ def why_idle(plan: StagePlan, supported: Collection[str], *, engine: str, chaine
     if any(stage in MEASURED for stage in plan.scored):
         return None
     lacking = [
-        stage if stage not in supported else f"{_missing_for(stage, supported, chained=chained)} for {stage}"
+        stage if stage not in supported else f"{missing_for(stage, supported, chained=chained)} for {stage}"
         for stage, why in plan.idle.items()
         if why == "unsupported"
     ]
@@ -174,7 +174,7 @@ def why_idle(plan: StagePlan, supported: Collection[str], *, engine: str, chaine
     return "the case has labels for no stage"
 
 
-def _missing_for(stage: str, supported: Collection[str], *, chained: bool) -> str:
+def missing_for(stage: str, supported: Collection[str], *, chained: bool) -> str:
     """What an engine that has the stage's own method still lacks to be measured there."""
     return "l1" if chained and stage not in ("inject", "search") and "l1" not in supported else "load"
 

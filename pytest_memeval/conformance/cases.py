@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from pytest_memeval.cases.models import (
     EvalCase,
+    GtConflictAction,
     GtMemory,
     GtScene,
     InjectGroundTruth,
@@ -57,7 +58,7 @@ def tiny_case(case_id: str, name: str, town: str, hobby: str, old_id: str, mode:
             ),
         ),
         expected_l1=L1GroundTruth(labels),
-        expected_l15=L15GroundTruth(()),
+        expected_l15=L15GroundTruth((GtConflictAction(0, "store"),)),
         expected_l2=L2GroundTruth(scenes=(GtScene("Life", (0, 1)),), template_section={mode: {0: section}}),
         expected_inject=InjectGroundTruth(mode, messages([f"What do you know of {name}?"]), (0,)),
         expected_search=SearchGroundTruth((SearchQuery(f"Where does {name} live?", (f"{case_id}#0",)),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from pytest_memeval.outputs import Outputs
 from pytest_memeval.qa.readers import can_answer
 from pytest_memeval.results import CaseError
 from pytest_memeval.runner import CaseRun
-from pytest_memeval.stages import why_no_stage
+from pytest_memeval.stages import missing_for, why_no_stage
 from pytest_memeval.values import ACTIONS, DISTILL_STAGES
 
 #: Seconds that one tiny case may take.
@@ -44,6 +44,8 @@ class Seen:
 
     outputs: Outputs
     errors: tuple[CaseError, ...]
+    #: Stage → why it was not run, of those that the engine supports.
+    left_out: Mapping[str, str]
 
     def error_of(self, stage: str) -> CaseError | None:
         return next((error for error in self.errors if error.stage == stage), None)
@@ -74,6 +76,8 @@ class Check:
             yield Finding("protocol", "failed", problem)
             return
         stages = supported_stages(engine)
+        if not callable(getattr(engine, "load", None)):  # then conflict resolution is measured on an empty store alone
+            self.alma, self.bruno = (replace(case, existing_memories=()) for case in (self.alma, self.bruno))
         if not stages and not can_answer(engine):
             yield Finding("stages", "failed", why_no_stage(engine))
             return
@@ -143,8 +147,8 @@ class Check:
             return Finding(stage, "failed", f"{error.kind}: {error.message}{hint}")
         output = seen.outputs.of(stage)
         if output is None:
-            why = "a stage that it builds on failed, or there is no load to fill its store"
-            return Finding(stage, "not checked", why)
+            voided = f"{', '.join(error.stage for error in seen.errors) or 'the stage before it'} failed"
+            return Finding(stage, "not checked", seen.left_out.get(stage) or voided)
         problems, remarks = list(_problems(stage, seen.outputs, self.alma)), list(_remarks(stage, seen.outputs))
         if problems:
             return Finding(stage, "failed", "; ".join(problems))
@@ -258,7 +262,7 @@ class Check:
         run = self._case_run(engine, case, llm)
         with self._open(run):
             run.run_all()
-            return Seen(run.outputs, run.errors)
+            return _seen(run)
 
     def _run_together(self, engine: object, cases: list[EvalCase]) -> list[Seen]:
         runs = [self._case_run(engine, case) for case in cases]
@@ -268,7 +272,17 @@ class Check:
 
         with self._open(*runs):
             self._harness.loop.run(all_at_once(), timeout=2 * self._patience)
-            return [Seen(run.outputs, run.errors) for run in runs]
+            return [_seen(run) for run in runs]
+
+
+def _seen(run: CaseRun) -> Seen:
+    reasons = {"load": "there is no load to fill its store", "l1": "there is no extract to give it memories"}
+    left_out = {
+        stage: reasons[missing_for(stage, run.supported, chained=True)]
+        for stage, status in run.plan.idle.items()
+        if status == "unsupported" and stage in run.supported
+    }
+    return Seen(run.outputs, run.errors, left_out)
 
 
 def _differences(one: Seen, other: Seen, stages: list[str]) -> list[str]:

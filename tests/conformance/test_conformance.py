@@ -103,6 +103,64 @@ def test_a_prompt_that_the_offline_model_does_not_know_asks_for_another_model(ha
     assert finding.text.endswith("; name a model with --llm, --model and --base-url")
 
 
+METHODS = {"l1": "extract", "l15": "resolve", "l2": "aggregate", "template": "query_template"} | {
+    name: name for name in ("inject", "search")
+}
+
+
+def engine_with(stages: tuple[str, ...], called: set[str], *, load: bool = True, raising: str = "") -> type:
+    """An engine with the methods of these stages alone, each of which is noted when it is called."""
+
+    def noting(name: str) -> Any:
+        def method(self: Any, *arguments: Any) -> Any:
+            called.add(name)
+            if name == raising:
+                raise RuntimeError(f"{name} broke")
+            return getattr(Sound, name)(self, *arguments)
+
+        return method
+
+    names = [*(METHODS[stage] for stage in stages), *(["load"] if load else [])]
+    kept = {name: getattr(Sound, name) for name in ("__init__", "store", "reset")}
+    return type("Part", (), {"name": "part", "version": "1", **kept, **{name: noting(name) for name in names}})
+
+
+SETS = [stages for count in range(1, 7) for stages in itertools.combinations(METHODS, count)]
+
+
+@pytest.mark.parametrize("load", [True, False], ids=["load", "no load"])
+@pytest.mark.parametrize("stages", SETS, ids="+".join)
+def test_each_stage_of_an_engine_is_checked_or_it_is_said_truly_why_not(
+    stages: tuple[str, ...], load: bool, harness: Harness
+) -> None:
+    called: set[str] = set()
+    findings = check(engine_with(stages, called, load=load), harness)
+    for stage in stages:
+        needs_load, needs_extract = stage in ("inject", "search"), stage in ("l15", "l2", "template")
+        if needs_load and not load:
+            expected = ("not checked", "there is no load to fill its store")
+        elif needs_extract and "l1" not in stages:
+            expected = ("not checked", "there is no extract to give it memories")
+        else:
+            assert findings[stage].status == "ok", findings[stage]
+            assert METHODS[stage] in called
+            continue
+        assert (findings[stage].status, findings[stage].text) == expected
+        assert METHODS[stage] not in called
+
+
+@pytest.mark.parametrize("stages", [stages for stages in SETS if "l1" in stages], ids="+".join)
+def test_whatever_method_raises_the_check_fails(stages: tuple[str, ...], harness: Harness) -> None:
+    for stage in stages:
+        called: set[str] = set()
+        findings = check(engine_with(stages, called, raising=METHODS[stage]), harness)
+        assert failed(findings)[0] == stage
+        assert f"{METHODS[stage]} broke" in findings[stage].text
+        for other in stages:
+            if findings[other].status == "not checked":
+                assert findings[other].text == f"{stage} failed"
+
+
 # -- broken in one place each --------------------------------------------------------------------------------------
 
 
