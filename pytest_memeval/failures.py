@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import re
-import sysconfig
-import traceback
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from pytest_memeval.engine.protocol import StageError
 from pytest_memeval.llm.protocol import ChatModelError
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.outputs import OutputError
-from pytest_memeval.own_code import named, skips, text_of
+from pytest_memeval.own_code import named, place_of, shown_file, skips, text_of, without_addresses
 from pytest_memeval.results import CaseError
 
-#: Where an object lies in memory, as its repr says: different in every run.
-_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 #: What the proxy refuses with (see llm/proxy.py), and how deep causes are followed.
 _PROXY_CODES = ("not_recorded", "pending")
 _MOST_CAUSES = 8
@@ -34,7 +27,6 @@ ENGINE_ARGUMENTS: Mapping[str, str] = {
     "search": "query, params, ctx",
     "load": "memories, scenes, ctx",
 }
-_PACKAGE = str(Path(__file__).parent)
 
 
 def case_error(stage: str, error: BaseException) -> CaseError:
@@ -55,11 +47,6 @@ def case_error(stage: str, error: BaseException) -> CaseError:
 
 def _skipper(stage: str) -> str:
     return "the metric" if stage.startswith("metrics.") else "the engine"
-
-
-def without_addresses(text: str) -> str:
-    """The text with ``at 0x…`` for the addresses of objects, so that equal runs say the same."""
-    return _ADDRESS.sub("at 0x…", text)
 
 
 def _first_of_group(error: BaseException) -> tuple[BaseException, int]:
@@ -109,16 +96,6 @@ def told(error: BaseException) -> str:
     return redact(without_addresses(describe_exception(error)))
 
 
-def place_of(error: BaseException) -> str:
-    """`` (file.py:12 in function)``, nothing for an exception that was never raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return ""
-    own = [frame for frame in frames if _is_own(frame.filename)]
-    last = (own or frames)[-1]
-    return f" ({_shown(last.filename)}:{last.lineno} in {last.name})"
-
-
 def signature_problem(function: Any, method: str, args: Sequence[object]) -> str | None:
     """Why an engine's method cannot be called as the protocol has it, in a sentence with its place; ``None`` where it
     can, or where its arguments cannot be told."""
@@ -130,27 +107,7 @@ def signature_problem(function: Any, method: str, args: Sequence[object]) -> str
         signature.bind(*args)
     except TypeError:
         code = getattr(inspect.unwrap(function), "__code__", None)
-        place = "" if code is None else f" ({_shown(code.co_filename)}:{code.co_firstlineno})"
+        place = "" if code is None else f" ({shown_file(code.co_filename)}:{code.co_firstlineno})"
         name = getattr(function, "__qualname__", method)
         return f"{method} needs ({ENGINE_ARGUMENTS[method]}), and {name} takes {signature}{place}"
     return None
-
-
-def _is_own(filename: str) -> bool:
-    return not filename.startswith(("<", *_foreign_folders()))
-
-
-@cache
-def _foreign_folders() -> tuple[str, ...]:
-    """Where code lies that an engine's author did not write: this package, the standard library, installed packages."""
-    keys = ("stdlib", "platstdlib", "purelib", "platlib")
-    return (_PACKAGE, *sorted({path for key in keys if (path := sysconfig.get_path(key))}))
-
-
-def _shown(filename: str) -> str:
-    """Relative to the current folder, so that a terminal or an editor can jump there; else the name alone."""
-    path = Path(filename)
-    try:
-        return path.relative_to(Path.cwd()).as_posix()
-    except (ValueError, OSError):
-        return path.name

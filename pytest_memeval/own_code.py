@@ -1,8 +1,16 @@
-"""What a project's own code may fail with, and its words."""
+"""What a project's own code may fail with, its words, and where in that code it was."""
 
 from __future__ import annotations
 
+import re
 import sys
+import traceback
+from functools import cache
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
+#: Where an object lies in memory, as its repr says: different in every run.
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 
 
 def skips() -> tuple[type[BaseException], ...]:
@@ -34,3 +42,41 @@ def text_of(error: BaseException) -> str:
 def named(error: BaseException) -> str:
     """``TypeName: text``."""
     return f"{type(error).__name__}: {text_of(error)}".rstrip(": ")
+
+
+def without_addresses(text: str) -> str:
+    """The text with ``at 0x…`` for the addresses of objects, so that equal runs say the same."""
+    return _ADDRESS.sub("at 0x…", text)
+
+
+def place_of(error: BaseException) -> str:
+    """`` (file.py:12 in function)`` of the innermost frame in the project's own code, else (it came out of an installed
+    package) of the innermost one; nothing for an exception that was never raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    own = [frame for frame in frames if _is_own(frame.filename)]
+    last = (own or frames)[-1]
+    return f" ({shown_file(last.filename)}:{last.lineno} in {last.name})"
+
+
+def shown_file(filename: str) -> str:
+    """Relative to the current folder, so that a terminal or an editor can jump there; else the name alone."""
+    path = Path(filename)
+    try:
+        return path.relative_to(Path.cwd()).as_posix()
+    except (ValueError, OSError):
+        return path.name
+
+
+def _is_own(filename: str) -> bool:
+    return not filename.startswith(("<", *_foreign_folders()))
+
+
+@cache
+def _foreign_folders() -> tuple[str, ...]:
+    """Where code lies that the project did not write: this package, the standard library, installed packages."""
+    import sysconfig  # a start of pytest in which nothing fails does without it
+
+    keys = ("stdlib", "platstdlib", "purelib", "platlib")
+    return (_PACKAGE, *sorted({path for key in keys if (path := sysconfig.get_path(key))}))

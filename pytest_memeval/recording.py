@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_memeval.failures import without_addresses
 from pytest_memeval.llm.protocol import CallOptions, ChatModel, ChatModelError, ChatReply
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.llm.sync import SyncCompletion
-from pytest_memeval.own_code import named
+from pytest_memeval.own_code import named, without_addresses
 from pytest_memeval.results import CallRecord
 
 

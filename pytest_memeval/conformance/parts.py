@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.conformance.finding import Finding
-from pytest_memeval.failures import without_addresses
 from pytest_memeval.llm.redaction import redact
-from pytest_memeval.own_code import named, own_errors
+from pytest_memeval.own_code import named, own_errors, without_addresses
 
 if TYPE_CHECKING:
     from pytest_memeval.judge.protocol import NamedJudge

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.assets.prompts import JUDGE_STAGES, PromptSet, load_prompts
-from pytest_memeval.failures import without_addresses
 from pytest_memeval.judge.modes import GRADED_MODES, RULE_MODE, check_mode, prompt_stage
 from pytest_memeval.judge.protocol import text_of
 from pytest_memeval.judge.refusal import is_unanswerable
@@ -16,6 +15,7 @@ from pytest_memeval.judge.verdict import JudgeError, UnusableVerdict, Verdict, r
 from pytest_memeval.llm.protocol import ChatModelError, ChatReply, ModelEmpty, ModelTruncated
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.llm.sync import run_sync
+from pytest_memeval.own_code import without_addresses
 from pytest_memeval.recording import StageChatModel, model_name
 
 if TYPE_CHECKING:

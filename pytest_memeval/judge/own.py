@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pytest_memeval.failures import without_addresses
 from pytest_memeval.judge.protocol import text_of
 from pytest_memeval.judge.verdict import JudgeError, Verdict
 from pytest_memeval.llm.own import keywords_of, name_of
@@ -15,7 +14,7 @@ from pytest_memeval.llm.protocol import ChatModelError
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.llm.sync import run_sync
 from pytest_memeval.loops import in_daemon_thread
-from pytest_memeval.own_code import named, own_errors
+from pytest_memeval.own_code import named, own_errors, without_addresses
 
 
 class OwnJudge:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import statistics
 import subprocess
 import sys
@@ -83,7 +84,8 @@ def test_one_sample_in_five_failing_leaves_the_right_n_and_means() -> None:
     assert (score.median, score.std) == (statistics.median(measured), pytest.approx(statistics.stdev(measured)))
     assert (other.n, other.errors, other.unmeasured) == (8, 4, 8)
     failed = summary.results[5]
-    assert (failed.error, failed.feedback, failed.scores) == ("evaluator_exception", "ValueError: cannot read q5", {})
+    assert (failed.error, failed.scores) == ("evaluator_exception", {})
+    assert re.fullmatch(r"ValueError: cannot read q5 \(\S+\.py:\d+ in evaluate_sample\)", failed.feedback or "")
     assert "4 of 20 samples failed" in summary.warnings[0]
 
 
@@ -130,7 +132,7 @@ def test_a_sample_that_hangs_ends_at_its_limit_and_the_others_count() -> None:
     summary = Hangs(retries=0).evaluate(EvalDataset(samples(4)))
     assert [result.error for result in summary.results] == [None, "timeout", "timeout", "cancelled"]
     assert "0.05 s" in str(summary.results[1].feedback)
-    assert str(summary.results[2].feedback) == "TimeoutError: its own"
+    assert str(summary.results[2].feedback).startswith("TimeoutError: its own (")
 
 
 def test_cancelling_leaves_nothing_behind() -> None:
