@@ -117,6 +117,7 @@ def judge_findings(judge: NamedJudge, loop: LoopThread, patience: float) -> Iter
 
 def evaluator_findings(name: str, evaluator: BaseEvaluator, loop: LoopThread, patience: float) -> Iterator[Finding]:
     """An evaluator: scores of a whole sample, under the names that it says, and no crash for an empty one."""
+    from pytest_memeval.rag.declared import declared_metrics, undeclared
     from pytest_memeval.rag.types import EvalSample
 
     whole = EvalSample(
@@ -135,9 +136,20 @@ def evaluator_findings(name: str, evaluator: BaseEvaluator, loop: LoopThread, pa
     if result.error is not None:
         yield Finding(item, "failed", f"{result.error}: {result.feedback}")
         return
-    unknown = sorted(set(result.scores) - set(evaluator.metrics)) if evaluator.metrics else []
-    if unknown:
-        yield Finding(item, "failed", f"it gives {unknown[0]!r}, none of its metrics {list(evaluator.metrics)}")
+    declared = declared_metrics(evaluator)
+    for metric, near in undeclared(declared, result.scores).items():
+        meant = f"; did you mean {near!r}?" if near else ""
+        yield Finding(item, "failed", f"it gives {metric!r}, none of its metrics {list(declared)}{meant}")
+        return
+    lacking, lacking_bare = (
+        [metric for metric in declared if metric not in one.scores and metric in one.unmeasured]
+        for one in (result, bare)
+    )
+    if lacking:
+        yield Finding(item, "failed", f"{lacking[0]}: {result.unmeasured[lacking[0]]}")
+    elif lacking_bare:
+        why = bare.unmeasured[lacking_bare[0]]
+        yield Finding(item, "warning", f"{lacking_bare[0]}, of a sample without an answer: {why}")
     elif not any(score is not None for score in result.scores.values()):
         yield Finding(item, "warning", "it measured nothing of a whole sample")
     else:

@@ -10,7 +10,7 @@ from typing import Any
 
 #: What a section of a report holds beside its metrics, so that no metric can have the name.
 SECTION_KEYS = frozenset(
-    {"intervals", "interval_reasons", "n", "counts", "stage_counts", "unmeasured", "metric_errors"}
+    {"intervals", "interval_reasons", "n", "counts", "stage_counts", "unmeasured", "metric_errors", "warnings"}
 )
 
 

@@ -18,10 +18,12 @@ import asyncio
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.concurrency import Progress, in_order
+from pytest_memeval.rag.declared import declared_metrics, missing, undeclared, with_value
 from pytest_memeval.rag.errors import describe, is_worth_another_try, kind_of_error
 from pytest_memeval.rag.summary import MetricSummary, SummaryResult, finite, summarize
 from pytest_memeval.rag.types import EvalDataset, EvalResult, EvalSample, Score
@@ -54,7 +56,8 @@ class BaseEvaluator(ABC):
     - ``retries``: further attempts after a failure. What cannot succeed a second time (a bug, a chat model's error
       that its client has retried already) is not tried again. ``retry_wait``: seconds before the first, doubled each.
     - ``progress``: called as ``progress(done, total)`` after each sample.
-    - ``metrics``: the names that the evaluator gives, where they are known: a failed sample is an error of each.
+    - ``metrics``: the names that the evaluator gives, where they are known. A failed sample is an error of each, and a
+      result without one of them an error of that one; ``None`` is its score where there is nothing to measure.
     - ``plannable``: whether all that it asks of models goes through its attribute ``llm`` (or it asks none), so that
       ``--memeval-plan`` can run it on a model that asks nobody. ``version``: part of what it is for
       ``--memeval-resume``, in the place of its source files.
@@ -128,7 +131,14 @@ class BaseEvaluator(ABC):
 
     def _summarize(self, name: str, results: Sequence[EvalResult]) -> SummaryResult:
         """What is made of the results; a subclass may override it to add or weigh figures."""
-        return summarize(name, results, self.metrics)
+        summary = summarize(name, results, declared_metrics(self))
+        extra = undeclared(declared_metrics(self), (metric for one in results for metric in with_value(one.scores)))
+        said = [
+            f"{metric}: {self.name} gives it, and does not declare it"
+            + (f"; the nearest that it declares is {near}" if near else "")
+            for metric, near in extra.items()
+        ]
+        return replace(summary, warnings=(*summary.warnings, *said)) if said else summary
 
     # -- one sample ------------------------------------------------------------------------------------------------
 
@@ -191,6 +201,8 @@ class BaseEvaluator(ABC):
             if checked is None and score is not None:
                 unmeasured.setdefault(str(metric), f"{str(score)[:80]!r} is no finite number")
             scores[str(metric)] = checked
+        if given.error is None:
+            unmeasured.update(missing(declared_metrics(self), scores, unmeasured))
         return EvalResult(given.sample, scores, given.feedback, given.error, unmeasured)
 
 

@@ -10,6 +10,7 @@ from pytest_memeval.extensions import imported
 from pytest_memeval.options import SettingsError
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.base import BaseEvaluator
+from pytest_memeval.rag.declared import declared_metrics
 from pytest_memeval.rag.errors import describe
 from pytest_memeval.settings.model import Settings
 
@@ -31,7 +32,7 @@ def build_evaluators(names: Sequence[str], model: Callable[[], Any], where: str)
     found = [_evaluator(name, model, where) for name in names]
     owners: dict[str, str] = {}
     for name, evaluator in zip(names, found, strict=True):
-        for metric in evaluator.metrics:
+        for metric in declared_metrics(evaluator):
             if metric in owners:
                 raise SettingsError(f"{where}: {owners[metric]} and {name} both give {metric!r}")
             owners[metric] = name

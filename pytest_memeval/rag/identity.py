@@ -13,6 +13,7 @@ from pytest_memeval.identity import identity_of
 from pytest_memeval.llm.own import projects_own
 from pytest_memeval.rag.base import BaseEvaluator
 from pytest_memeval.rag.calls import CaseChatModel
+from pytest_memeval.rag.declared import declared_metrics
 from pytest_memeval.rag.function_evaluator import FunctionEvaluator
 
 #: What an evaluator holds that changes how its work is done, and no score.
@@ -62,7 +63,7 @@ def _evaluator(evaluator: BaseEvaluator) -> list[Any] | None:
         identity = f"{type(evaluator).__module__}:{type(evaluator).__qualname__}"
     else:
         identity = identity_of(evaluator)
-    return None if identity is None else [identity, list(evaluator.metrics), _state(vars(evaluator))]
+    return None if identity is None else [identity, list(declared_metrics(evaluator)), _state(vars(evaluator))]
 
 
 def _state(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.base import BaseEvaluator, EvalResult
 from pytest_memeval.rag.calls import calls_of_case
 from pytest_memeval.rag.contexts import SavedContexts
+from pytest_memeval.rag.declared import declared_metrics, undeclared, with_value
 from pytest_memeval.rag.errors import describe, kind_of_error
 from pytest_memeval.rag.loading import RagCase
 from pytest_memeval.rag.pipeline import answered, can_overlap, name_of
@@ -185,14 +186,20 @@ class RagRun(KindRun):
                 if result.scores.get(metric) is None:
                     self.errors.append(CaseError("rag", "unmeasured", f"{evaluator.name}: {metric}: {why}"))
                     self.statuses[f"rag.{metric}"] = "errored"
+            self._note_undeclared(evaluator, result)
         if self._assertions:
             details["assertions"] = dict(self._assertions)
         self.sections["rag"] = SectionRecord(ratios=ratios, tables=labels, details=details)
         self.statuses["rag"] = "errored" if self.errors else "scored"
 
+    def _note_undeclared(self, evaluator: BaseEvaluator, result: EvalResult) -> None:
+        for metric, near in undeclared(declared_metrics(evaluator), with_value(result.scores)).items():
+            fact = {"kind": "undeclared_metric", "stage": "rag", "evaluator": evaluator.name, "metric": metric}
+            self.facts.append({**fact, "nearest": near})
+
     def _failed(self, evaluator: BaseEvaluator, result: EvalResult) -> None:
         self.errors.append(CaseError("rag", result.error or "error", f"{evaluator.name}: {result.feedback}"))
-        for metric in evaluator.metrics:
+        for metric in declared_metrics(evaluator):
             self.statuses[f"rag.{metric}"] = "errored"
 
     def _refused(

@@ -12,6 +12,7 @@ from pytest_memeval.metrics.thresholds import TOLERANCE
 from pytest_memeval.qa_figures import question_report
 from pytest_memeval.report.decision_notes import decision_warnings
 from pytest_memeval.report.entries import add_usage, case_entry, usage_of
+from pytest_memeval.report.evaluator_notes import evaluator_warnings
 from pytest_memeval.report.funnel import run_funnel
 from pytest_memeval.report.messages import run_note, text
 from pytest_memeval.report.search_notes import search_setup, search_warnings, sentences
@@ -131,7 +132,7 @@ def is_embedded(model: Mapping[str, Any]) -> bool:
 
 
 def _add_warnings(sections: Mapping[str, Any], records: Sequence[CaseResult], report_text: str) -> None:
-    """What searched, and what the figures of search, of sections and of decisions cannot tell."""
+    """What searched, and what the figures of search, sections, decisions and RAG samples cannot tell."""
     section = sections.get("search")
     if section is not None:
         section["setup"] = search_setup(records)
@@ -142,6 +143,9 @@ def _add_warnings(sections: Mapping[str, Any], records: Sequence[CaseResult], re
     decided = sections.get("l15")
     if decided is not None and (warnings := decision_warnings(records, report_text)):
         decided["warnings"] = warnings
+    evaluated = sections.get("rag")
+    if evaluated is not None and (warnings := evaluator_warnings(records)):
+        evaluated["warnings"] = warnings
 
 
 def report_notes(

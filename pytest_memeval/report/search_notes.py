@@ -63,7 +63,9 @@ def sentences(case_sets: Mapping[str, Any], say: Any) -> list[str]:
     names its own."""
     found = []
     for path, scope in case_sets.items():
-        warnings = (one for name in ("l15", "l2", "search") for one in (scope.get(name) or {}).get("warnings") or ())
+        warnings = (
+            one for name in ("l15", "l2", "search", "rag") for one in (scope.get(name) or {}).get("warnings") or ()
+        )
         for warning in warnings:
             values = dict(warning["values"])
             if warning["id"] == "search_numpy":

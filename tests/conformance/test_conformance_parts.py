@@ -109,6 +109,19 @@ class Misnamed(BaseEvaluator):
     metrics = ("tone",)
     async def evaluate_sample(self, sample):
         return {"tune": 1.0}
+
+class Lacks(BaseEvaluator):
+    metrics = ("tone", "mood")
+    async def evaluate_sample(self, sample):
+        return {"tone": 1.0}
+
+class LacksOfBare(BaseEvaluator):
+    metrics = ("tone",)
+    async def evaluate_sample(self, sample):
+        return {"tone": 1.0} if sample.response else {}
+
+class OneText(Misnamed):
+    metrics = "tune"
 """
 
 
@@ -142,7 +155,15 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("evaluator", "words", "", "words 2"),
         ("evaluator", "raises", "evaluator doctored:raises", "no attribute 'answer'"),
         ("evaluator", "a_list", "", "it measured nothing of a whole sample"),
-        ("evaluator", "Misnamed", "evaluator doctored:Misnamed", "it gives 'tune', none of its metrics ['tone']"),
+        ("evaluator", "Lacks", "evaluator doctored:Lacks", "mood: the evaluator declares it, and the result lacks it"),
+        ("evaluator", "LacksOfBare", "", "tone, of a sample without an answer: the evaluator declares it"),
+        ("evaluator", "OneText", "", "tune 1.0"),
+        (
+            "evaluator",
+            "Misnamed",
+            "evaluator doctored:Misnamed",
+            "it gives 'tune', none of its metrics ['tone']; did you mean 'tone'?",
+        ),
     ],
 )
 @pytest.mark.usefixtures("parts")

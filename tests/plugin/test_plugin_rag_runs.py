@@ -310,7 +310,7 @@ def given(rag: Project, *responses: str) -> dict[str, Any]:
     return entries
 
 
-@pytest.mark.parametrize("name", ["n", "counts", "intervals", "metric_errors", "_hidden", "a b", "a.b", ""])
+@pytest.mark.parametrize("name", ["n", "counts", "intervals", "metric_errors", "warnings", "_hidden", "a b", "a.b", ""])
 def test_a_metric_cannot_have_a_name_of_the_report(rag: Project, name: str) -> None:
     entry = given(rag, repr({name: 1, "fine": 1}))["s0"]
     assert (entry["error"]["kind"], rag.report()["rag"]["fine"]) == ("bad_metric", 1)

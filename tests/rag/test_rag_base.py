@@ -89,6 +89,30 @@ def test_one_sample_in_five_failing_leaves_the_right_n_and_means() -> None:
     assert "4 of 20 samples failed" in summary.warnings[0]
 
 
+def test_a_declared_metric_that_a_result_lacks_is_an_error_of_it() -> None:
+    class Lacks(BaseEvaluator):
+        metrics = ("words", "polite", "mood")
+
+        async def evaluate_sample(self, sample: EvalSample) -> EvalResult:
+            number = int(sample.id or 0)
+            if number == 3:
+                return EvalResult(sample, error="refused", feedback="not today")
+            scores = [{"words": 1, "polite": None, "mood": "calm"}, {"wordz": 2, "mood": "calm"}, {}][number]
+            return EvalResult(sample, scores)
+
+    summary = Lacks().evaluate(EvalDataset(samples(4), "set"))
+    words, polite = summary.metrics["words"], summary.metrics["polite"]
+    assert (words.n, words.errors, words.unmeasured, words.mean) == (1, 3, 0, 1)
+    assert (polite.n, polite.errors, polite.unmeasured) == (0, 3, 1)
+    assert sorted(summary.results[2].unmeasured) == ["mood", "polite", "words"]
+    assert "but has 'wordz', which is not declared" in summary.results[1].unmeasured["words"]
+    # A sample that failed as a whole has one reason, and that is its own.
+    assert summary.results[3].unmeasured == {}
+    assert (
+        summary.warnings[-1] == "wordz: Lacks gives it, and does not declare it; the nearest that it declares is words"
+    )
+
+
 def test_a_failure_is_tried_again_where_that_may_help() -> None:
     attempts: dict[str, int] = {}
 

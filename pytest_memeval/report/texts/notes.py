@@ -68,6 +68,19 @@ NOTE_TEXTS: Mapping[str, tuple[str, str]] = {
         "The engine filled {count} further section(s) that their modes do not have.",
         "引擎还填充了 {count} 个其模式中没有的分区。",
     ),
+    "metric_undeclared_near": (
+        "Evaluator {evaluator} gave {metric} in {cases} case(s), which is none of the metrics that it declares. The"
+        " nearest of those is {nearest}.",
+        "评估器 {evaluator} 在 {cases} 个用例中给出了未声明的指标 {metric}；最接近的已声明指标是 {nearest}。",
+    ),
+    "metric_undeclared": (
+        "Evaluator {evaluator} gave {metric} in {cases} case(s), which is none of the metrics that it declares.",
+        "评估器 {evaluator} 在 {cases} 个用例中给出了未声明的指标 {metric}。",
+    ),
+    "metric_undeclared_more": (
+        "Evaluators gave {count} further metric(s) that they do not declare.",
+        "评估器还给出了 {count} 个未声明的指标。",
+    ),
     "action_unknown_near": (
         "The engine decided {action} in {cases} case(s), which is no action; such decisions count as none. The actions"
         " are {known}; the nearest is {nearest}.",
