@@ -18,6 +18,7 @@ from pytest_memeval.nodes.direct import Assets, can_be_direct, set_up
 from pytest_memeval.nodes.fixture_values import refuse_parameters, refuse_strangers
 from pytest_memeval.nodes.keys import FILES, SAID
 from pytest_memeval.nodes.runs import take_ended
+from pytest_memeval.nodes.tracebacks import project_frames
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.session import SHARED_OPTIONS, harness_at_collection, harness_of
 from pytest_memeval.settings.checks import check_keys
@@ -27,6 +28,7 @@ from pytest_memeval.variant_harness import variant_of
 from pytest_memeval.variant_items import params_of, with_params
 
 if TYPE_CHECKING:
+    from _pytest._code import Traceback
     from _pytest.fixtures import FuncFixtureInfo
 
     from pytest_memeval.ahead import Prepared
@@ -174,6 +176,9 @@ class CaseItem(pytest.Function):
             if getattr(self.config.option, "setupplan", False):  # which makes no fixture
                 return
             refuse_strangers(memeval_measured=self.funcargs["memeval_measured"])
+
+    def _traceback_filter(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Traceback:
+        return project_frames(self, excinfo)
 
     def getparent(self, cls: type[Any]) -> Any:
         # A fixture of scope module is set up with the file, which is what a module is to a test function.

@@ -15,6 +15,7 @@ from pytest_memeval.kinds import Kind, KindCase, KindRun, KindSet, untouched
 from pytest_memeval.nodes.cases import StageFailure, refuse_faulty, setup_of
 from pytest_memeval.nodes.fixture_values import refuse_parameters, refuse_strangers
 from pytest_memeval.nodes.keys import PREFETCHER, RUN, SAID
+from pytest_memeval.nodes.tracebacks import project_frames
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resume.items import RESUMPTION
@@ -23,6 +24,8 @@ from pytest_memeval.trials.records import trial_label
 from pytest_memeval.variant_items import params_of, with_params
 
 if TYPE_CHECKING:
+    from _pytest._code import Traceback
+
     from pytest_memeval.ahead import Prepared
 
 KIND_FILES = pytest.StashKey[dict[str, KindSet]]()
@@ -114,6 +117,9 @@ class KindItem(pytest.Function):
         for word in dict.fromkeys((case.difficulty, case.source, *case.tags)):
             self.add_marker(word)
         return self
+
+    def _traceback_filter(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Traceback:
+        return project_frames(self, excinfo)
 
     def getparent(self, cls: type[Any]) -> Any:
         # A fixture of scope module is set up with the file, which is what a module is to a test function.

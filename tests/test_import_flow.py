@@ -40,6 +40,7 @@ KNOW_PYTEST = {
     "nodes/direct.py",
     "nodes/keys.py",
     "nodes/runs.py",
+    "nodes/tracebacks.py",
     "nodes/warning_filters.py",
     "plugin.py",
     "qa_items.py",

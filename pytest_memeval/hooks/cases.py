@@ -23,6 +23,7 @@ from pytest_memeval.kind_items import KindFile, KindItem, each_variant, kind_fig
 from pytest_memeval.kinds import KindSet
 from pytest_memeval.nodes.cases import StageFailure, fixture_case, setup_of
 from pytest_memeval.nodes.keys import FILES, PREFETCHER, PROXY_LINE, RUN, SAID
+from pytest_memeval.nodes.tracebacks import hidden_beside_others, keep_refusal, name_item
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.report.json_report import dumps, own_copy
 from pytest_memeval.results import CaseError, CaseResult
@@ -91,10 +92,23 @@ class CaseHooks:
             self._plan = make_plan(self.config, session.items, infos)
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        __tracebackhide__ = hidden_beside_others
+        try:
+            return (yield)
+        except pytest.fail.Exception as error:
+            keep_refusal(error, fixturedef, request)
+            raise
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         owner = owner_of(item)
+        if call.excinfo is not None:
+            name_item(call.excinfo.value, item)
         if owner is None:
             if call.when == "teardown":
                 _forget(item)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_memeval.nodes.tracebacks import hidden_beside_others
 from pytest_memeval.nodes.warning_filters import warning_filters
 from pytest_memeval.routing.router import Router
 
@@ -57,12 +58,14 @@ class ItemHooks:
 
     @pytest.hookimpl(wrapper=True, trylast=True)  # when pytest already captures
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        __tracebackhide__ = hidden_beside_others
         if self._shared:
             self._router.watch()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self) -> Generator[None, Any, Any]:
+        __tracebackhide__ = hidden_beside_others
         try:
             return (yield)
         finally:
