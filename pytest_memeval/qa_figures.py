@@ -77,7 +77,8 @@ def question_report(
     """What stands in a QA set's report beside its sections.
 
     ``headline {metric, value, basis, errors, error_rate}``: the judge's score where there is one, else F1, with errors
-    as wrong where they are more than one in a hundred; ``categories``: a row a question type; ``by_conversation``;
+    as wrong where they are more than one in a hundred; ``categories``: a row a question type;
+    ``answerable {n, errors}``: of all questions that have an answer (or count as if they had); ``by_conversation``;
     ``always_refuse``: what an answerer would get that refuses every question; ``ceiling``: what wrong labels leave
     reachable, ``None`` without an errata file; ``single_run``: whether answers and verdicts come from fewer than three
     trials; ``clusters``: how many conversations or haystacks there are, texts that are the same counted once.
@@ -86,6 +87,7 @@ def question_report(
     return {
         "headline": _headline(body, records),
         "categories": [_category(kind, records, body) for kind in _types(records)],
+        "answerable": _answerable(records, protocol),
         "by_conversation": _by_conversation(records),
         "always_refuse": _always_refuse(records, sections),
         "ceiling": _ceiling(records, protocol),
@@ -127,6 +129,13 @@ def _types(records: Iterable[CaseResult]) -> list[str]:
 def type_of(record: CaseResult) -> str:
     """A question's type: its first tag."""
     return record.tags[0] if record.tags else "unspecified"
+
+
+def _answerable(records: Iterable[CaseResult], protocol: Mapping[str, Any]) -> dict[str, int]:
+    """How many questions the figures over all of them are about, errored ones among them, and how many errored."""
+    let_in = {"adversarial"} if protocol.get("adversarial_in_headline") else set()
+    own = [one for one in records if not REFUSALS.intersection(one.tags) or let_in.intersection(one.tags)]
+    return {"n": len(own), "errors": sum(record.outcome == "errored" for record in own)}
 
 
 def _category(kind: str, records: Sequence[CaseResult], body: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class QuestionSet:
         }
 
     def rows(self) -> list[list[str]]:
-        """A row a type, and one over all questions that have an answer."""
+        """A row a type, and one over all questions that have an answer; ``n`` counts errored questions, too."""
         columns = self._columns()
         rows = [
             [row["type"], str(row["n"]), str(row["errors"]), *(self._cell(row, key) for key in columns)]
@@ -90,7 +90,7 @@ class QuestionSet:
         size = (self._body.get("n") or {}).get("f1")
         if size:
             values = [self._cell(self._overall(key), key) for key in columns]
-            rows.append([self._("all"), str(int(size["units"])), str(self._answerable_errors()), *values])
+            rows.append([self._("all"), *map(str, self._answerable(int(size["units"]))), *values])
         return rows
 
     def _overall(self, key: str) -> dict[str, Any]:
@@ -101,9 +101,15 @@ class QuestionSet:
             return {key: (self._facts["headline"] or {}).get(key)}
         return {key: self._body.get(key), f"{key}_interval": self._body["intervals"].get(key)}
 
-    def _answerable_errors(self) -> int:
+    def _answerable(self, measured: int) -> tuple[int, int]:
+        """How many questions have an answer, and how many of these errored."""
+        told = self._facts.get("answerable")
+        if told is not None:
+            return int(told["n"]), int(told["errors"])
+        # A report of an older version says it of the figure that is its headline.
         headline = self._facts["headline"]
-        return int(headline["errors"]) if headline else int(self._facts["errors"])
+        errors = int(headline["errors"]) if headline else int(self._facts["errors"])
+        return measured + errors, errors
 
     @staticmethod
     def _cell(row: Mapping[str, Any], key: str) -> str:

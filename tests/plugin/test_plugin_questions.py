@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,50 @@ def test_an_engine_that_can_answer_is_the_memory(questions: Project) -> None:
     assert questions.report()["case_sets"]["locomo.json"]["protocol"]["memory"] == "bm25"
 
 
+def table_of(page: str, row: str) -> list[str]:
+    """The cells of a row of the Markdown table by type."""
+    (line,) = (line for line in page.splitlines() if line.startswith((f"| {row} |", f"| `{row}` |")))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("lang", "adversarial", "every", "name"),
+    [
+        ("en", False, ["10", "5"], "all with an answer"),
+        ("zh", False, ["10", "5"], "有答案的全部问题"),
+        ("en", True, ["12", "6"], "all with an answer"),
+    ],
+)
+def test_a_number_of_questions_is_that_in_every_row_and_rendering(
+    questions: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    lang: str,
+    adversarial: bool,
+    every: list[str],
+    name: str,
+    mode: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("DIARY_BREAKS", "I adopted a cat called Miso1.")
+    locomo(questions, "a", "b")
+    flags = ["--memeval-adversarial-in-headline"] if adversarial else []
+    options = ("--memeval-memory", "diary:Diary", "--memeval-lang", lang, "--html", "page.html", *flags)
+    text = questions.run("locomo.json", *options, *mode).stdout.str()
+    rows = questions.report()["case_sets"]["locomo.json"]["questions"]["categories"]
+    wanted = {row["type"]: [str(row["n"]), str(row["errors"])] for row in rows} | {name: every}
+    assert sum(
+        int(n) for kind, (n, _) in wanted.items() if kind != name and (adversarial or kind != "adversarial")
+    ) == (int(every[0]))
+    page = (questions.path / "out/report.md").read_text("utf-8")
+    html = (questions.path / "page.html").read_text("utf-8")
+    for kind, cells in wanted.items():
+        assert table_of(page, kind)[1:3] == cells
+        (line,) = (line.strip() for line in text.splitlines() if line.strip().startswith(f"{kind} "))
+        assert line.removeprefix(kind).split()[:2] == cells
+        row_of_page = rf"<tr>\s*<t[dh][^>]*>(<code>)?{kind}(</code>)?</t[dh]>"
+        assert re.search(row_of_page + "".join(rf"\s*<td[^>]*>{cell}</td>" for cell in cells), html)
+
+
 @MODES
 def test_a_failed_ingestion_errors_all_its_questions(
     questions: Project, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
@@ -249,6 +294,7 @@ def test_a_failed_ingestion_errors_all_its_questions(
         assert (row["errors"], row["errors_as_wrong"]) == (row["n"] / 2, pytest.approx(value / 2)), name
     page = (questions.path / "out/report.md").read_text("utf-8")
     assert "| type | n | errored | F1 | errors as wrong |" in page
+    assert table_of(page, "all with an answer")[1:3] == ["10", "5"]
     official = report["locomo"]["errors_as_wrong"]["f1_official"]
     assert f"over 6 questions of categories 1, 2, 3, 4, 5; errors as wrong {official:.3f}" in page
 
