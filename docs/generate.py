@@ -264,7 +264,7 @@ def plural(text: str) -> str:
 
 def fields_table(fields: Mapping[str, Any]) -> str:
     rows = [
-        (f"`{name}`", type_text(field.type), "yes" if field.required else "", field.description)
+        (f"`{name}`", type_text(field.type), "yes" if field.required or field.needed else "", field.description)
         for name, field in fields.items()
     ]
     return table(("key", "value", "required", "meaning"), rows)

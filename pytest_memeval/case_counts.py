@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_memeval.metrics.catalog import METRICS, SECTION_STAGES
+from pytest_memeval.metrics.catalog import DERIVED_STAGES, SECTION_STAGES, metric_stages
 from pytest_memeval.metrics.thresholds import OPEN_SECTIONS
 from pytest_memeval.results import CaseResult, StageStatus
 
@@ -26,7 +26,7 @@ CATEGORIES: tuple[str, ...] = ("scored", "errored", "skipped", "unsupported", "u
 LABELLED: tuple[str, ...] = ("scored", "errored", "skipped", "unsupported", "unselected")
 #: Derived metric → (first ratio, second ratio, the stages that must both be scored).
 PRODUCTS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "l2.profile_quality": ("_profile_l1_f1", "_profile_hit_rate", ("l1", "template")),
+    "l2.profile_quality": ("_profile_l1_f1", "_profile_hit_rate", DERIVED_STAGES["l2.profile_quality"]),
 }
 #: Metric → the stages that it builds on besides its own. They need not be selected or labelled, but where one of them
 #: failed, the case is lost to the metric: injection of the pipeline's memories, in a case whose pipeline broke.
@@ -53,15 +53,6 @@ def stage_category(record: CaseResult, stage: str) -> str:
     if not record.stages and record.outcome != "scored":
         return record.outcome
     return CATEGORY.get(record.stages.get(stage, "no_truth"), "no_truth")
-
-
-def metric_stages(section: str, metric: str) -> tuple[str, ...]:
-    """The stages that must be scored for a metric to be measured in a case; empty for custom metrics."""
-    base = f"{section}.{metric}"
-    if base in PRODUCTS:
-        return PRODUCTS[base][2]
-    spec = METRICS.get(base)
-    return (spec.stage,) if spec is not None else SECTION_STAGES.get(section, ())
 
 
 def stages_category(record: CaseResult, stages: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.results import CaseError, CaseResult, StageStatus
-from pytest_memeval.stages import truth_stages
+from pytest_memeval.truths import truth_stages
 from pytest_memeval.values import DISTILL_STAGES
 
 if TYPE_CHECKING:

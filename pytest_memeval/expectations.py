@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_memeval.case_counts import metric_stages
+from pytest_memeval.metrics.catalog import metric_stages
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.thresholds import MetricPath, Threshold
 from pytest_memeval.report.numbers import number_text, value_text
-from pytest_memeval.stages import truth_stages
+from pytest_memeval.truths import truth_stages
 
 if TYPE_CHECKING:
     from pytest_memeval.cases.models import EvalCase
@@ -33,8 +33,9 @@ def missed_expectations(
     sections: Mapping[str, SectionRecord],
     thresholds: Sequence[Threshold],
     optional: Collection[Threshold] = (),
+    why: Callable[[Threshold], str | None] = lambda _: None,
 ) -> list[str]:
-    """A sentence for each threshold that is missed, or whose metric is null in this case.
+    """A sentence for each threshold that is missed, or whose metric is null in this case; ``why`` that is, if known.
 
     ``optional`` ones hold only where there is something to measure: a default threshold is not about this case.
     """
@@ -44,7 +45,8 @@ def missed_expectations(
         bound = f"{threshold.op} {number_text(threshold.number)}"
         if value is None:
             if threshold not in optional:
-                missed.append(f"{threshold.path} is null here, expected {bound}")
+                reason = why(threshold)
+                missed.append(f"{threshold.path} is null here, expected {bound}" + (f": {reason}" if reason else ""))
         elif not threshold.holds(value):
             shown = value_text(value, against=threshold.number)
             missed.append(f"{threshold.path} is {shown}, expected {bound}")

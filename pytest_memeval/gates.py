@@ -15,12 +15,12 @@ from pytest_memeval.case_counts import (
     LABELLED,
     count_metric,
     matches,
-    metric_stages,
     one_per_case,
 )
 from pytest_memeval.documents.problems import nearest
 from pytest_memeval.judge.run_controls import goes_by_judge, is_untrusted
 from pytest_memeval.kinds import sections_of
+from pytest_memeval.metrics.catalog import metric_stages
 from pytest_memeval.metrics.thresholds import OPEN_SECTIONS, Gate, MetricPath, parse_gate
 from pytest_memeval.report.messages import sentence
 from pytest_memeval.report.numbers import number_text, value_text

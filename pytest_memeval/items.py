@@ -22,7 +22,8 @@ from pytest_memeval.nodes.tracebacks import project_frames
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.session import SHARED_OPTIONS, harness_at_collection, harness_of
 from pytest_memeval.settings.checks import check_keys
-from pytest_memeval.stages import CHAIN, truth_stages
+from pytest_memeval.stages import CHAIN
+from pytest_memeval.truths import truth_stages
 from pytest_memeval.values import DISTILL_STAGES
 from pytest_memeval.variant_harness import variant_of
 from pytest_memeval.variant_items import params_of, with_params

@@ -24,8 +24,9 @@ from pytest_memeval.report.reader import ReportError, records_of, run_of, sets_o
 from pytest_memeval.results import CaseError, CaseResult, RunInfo, StageStatus
 from pytest_memeval.scopes import set_info
 from pytest_memeval.scoring import CaseScorer, ScoringOptions
-from pytest_memeval.stages import CHAIN, truth_stages
+from pytest_memeval.stages import CHAIN
 from pytest_memeval.trials.records import single_records, together
+from pytest_memeval.truths import truth_stages
 from pytest_memeval.values import DISTILL_STAGES
 
 

@@ -24,12 +24,13 @@ from pytest_memeval.measuring.execution import StageExecutor
 from pytest_memeval.measuring.results import StageResults
 from pytest_memeval.measuring.stores import CaseStores
 from pytest_memeval.measuring.trace import Notes
+from pytest_memeval.metrics.catalog import metric_stages
 from pytest_memeval.outputs import Outputs
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.results import CallRecord, CaseError, StageResult, StageStatus
 from pytest_memeval.scoring import CaseScorer
 from pytest_memeval.settings.case import RunSettings
-from pytest_memeval.stages import CHAIN, StagePlan, misspelt_method, needed_stages, plan_stages, why_idle
+from pytest_memeval.stages import CHAIN, StagePlan, misspelt_method, needed_stages, plan_stages, why_idle, why_null
 from pytest_memeval.values import DISTILL_STAGES
 
 if TYPE_CHECKING:
@@ -441,7 +442,14 @@ class CaseRun:
             return []
         optional = default_expectations(self.case, self.settings.expect)
         own = [threshold for threshold in optional if threshold not in self.case.expect]
-        return missed_expectations(self.sections(self.measured), thresholds, own)
+        return missed_expectations(self.sections(self.measured), thresholds, own, self._why_null)
+
+    def _why_null(self, threshold: Threshold) -> str:
+        """Whether it is the engine or the case that lacks what the threshold's metric is measured by."""
+        path = threshold.path
+        stages = metric_stages(path.section, path.metric)
+        name = str(getattr(self.engine, "name", type(self.engine).__name__))
+        return why_null(stages, self.plan, self.supported, engine=name, chained=self.settings.chained)
 
     def trial_records(self) -> tuple[dict[str, Any], ...]:
         """Each trial by itself, for a case that is measured several times."""

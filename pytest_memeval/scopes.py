@@ -10,7 +10,7 @@ from pytest_memeval.kinds import set_info as kind_set_info
 from pytest_memeval.metrics.catalog import DEFAULT_DISTILL_GATES
 from pytest_memeval.metrics.thresholds import Gate
 from pytest_memeval.results import SetInfo
-from pytest_memeval.stages import truth_stages
+from pytest_memeval.truths import truth_stages
 
 #: Optional labels of a memory → how a scope's ``truth_counts`` call them.
 OPTIONAL_LABELS = {name: f"l1.{name}" for name in ("memory_type", "time_velocity", "priority")}

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_memeval.results import StageStatus
+from pytest_memeval.truths import truth_stages
 from pytest_memeval.values import ALL_STAGES, DISTILL_STAGES
 
 if TYPE_CHECKING:
@@ -54,23 +55,6 @@ def parse_stages(text: str) -> frozenset[str] | None:
     if "l2" in chosen:
         chosen.add("template")
     return frozenset(chosen)
-
-
-def truth_stages(case: EvalCase) -> tuple[str, ...]:
-    """The stages for which the case has labels, in pipeline order."""
-    l15, l2 = case.expected_l15, case.expected_l2
-    found = ["l1"] if case.expected_l1 is not None else []
-    if l15 is not None and l15.actions:
-        found.append("l15")
-    if l2 is not None and (l2.scene_labels or l2.scenes):
-        found.append("l2")
-    if l2 is not None and any(l2.template_section.values()):
-        found.append("template")
-    if case.expected_inject is not None:
-        found.append("inject")
-    if case.expected_search is not None:
-        found.append("search")
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +156,21 @@ def why_idle(plan: StagePlan, supported: Collection[str], *, engine: str, chaine
     if plan.scored:
         return f"nothing measures stage {plan.scored[0]} of a case"
     return "the case has labels for no stage"
+
+
+def why_null(
+    stages: Collection[str], plan: StagePlan, supported: Collection[str], *, engine: str, chained: bool
+) -> str:
+    """Why a metric that is measured by ``stages`` has no value in a case, in a few words."""
+    for stage in stages:
+        if plan.idle.get(stage) == "unsupported":
+            lacking = f"{missing_for(stage, supported, chained=chained)} for {stage}" if stage in supported else stage
+            return f"engine {engine} lacks {lacking}"
+        if plan.idle.get(stage) == "no_truth":
+            return f"the case has no label for {stage}"
+    if not stages:
+        return "no metric of this name gave a figure for the case"
+    return "nothing in the case's labels and the engine's outputs counts for it"
 
 
 def missing_for(stage: str, supported: Collection[str], *, chained: bool) -> str:

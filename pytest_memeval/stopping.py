@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_memeval.case_counts import matches, metric_category, metric_stages
+from pytest_memeval.case_counts import matches, metric_category
 from pytest_memeval.compare.pairing import measured
+from pytest_memeval.metrics.catalog import metric_stages
 from pytest_memeval.metrics.sequential import ThresholdTest, Unbounded
 from pytest_memeval.metrics.thresholds import TOLERANCE, Gate, parse_gate
 from pytest_memeval.report.messages import text

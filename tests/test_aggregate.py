@@ -15,11 +15,10 @@ from pytest_memeval.case_counts import (
     count_section,
     count_stage,
     metric_category,
-    metric_stages,
     one_per_case,
     stages_category,
 )
-from pytest_memeval.metrics.catalog import METRICS, SECTIONS
+from pytest_memeval.metrics.catalog import METRICS, SECTIONS, metric_stages
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.thresholds import parse_path
 from pytest_memeval.report.json_report import dumps

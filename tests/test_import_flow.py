@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "routing": set(),
     "metrics": {"documents.problems", "estimates", "values"},
     "assets": {"documents", "values"},
-    "cases": {"assets", "documents", "metrics", "options", "values"},
+    "cases": {"assets", "documents", "metrics", "options", "truths", "values"},
     "datasets": {"documents", "values"},
     "llm": {"documents", "loops", "results", "values", "writing"},
     "engine": {

@@ -338,6 +338,8 @@ def test_a_null_metric_fails_the_cases_own_threshold_and_no_default() -> None:
     threshold = parse_threshold("l1.memory_recall", ">= 0.5")
     assert missed_expectations(record(1), [threshold]) == ["l1.memory_recall is null here, expected >= 0.5"]
     assert missed_expectations(record(1), [threshold], [threshold]) == []
+    said = missed_expectations(record(1), [threshold], why=lambda found: f"{found.path.section} was left out")
+    assert said == ["l1.memory_recall is null here, expected >= 0.5: l1 was left out"]
 
 
 def test_defaults_hold_where_the_case_has_labels_and_names_no_other() -> None:

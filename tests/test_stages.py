@@ -15,10 +15,10 @@ from pytest_memeval.stages import (
     needed_stages,
     parse_stages,
     plan_stages,
-    truth_stages,
     why_idle,
     why_no_stage,
 )
+from pytest_memeval.truths import truth_stages
 from pytest_memeval.values import DISTILL_STAGES
 
 ALL = ("l1", "l15", "l2", "template", "inject")

@@ -203,6 +203,8 @@ class Field:
     type: FieldType
     description: str
     required: bool = False
+    #: Required as well, but without it the case is in error and not its file: whoever reads the row says so.
+    needed: bool = False
 
 
 class Row:
@@ -269,12 +271,12 @@ class Table:
         properties = {}
         for name, spec in self.fields.items():
             described = spec.type.schema()
-            if not spec.required:
+            if not (spec.required or spec.needed):
                 described = _nullable(described)
             properties[name] = {"description": spec.description, **described}
         schema: Schema = {"type": "object", "properties": properties}
-        if self.required:
-            schema["required"] = list(self.required)
+        if required := [name for name, spec in self.fields.items() if spec.required or spec.needed]:
+            schema["required"] = required
         if not self.open:
             schema["additionalProperties"] = False
         return schema

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from pytest_memeval.cases.conversation import ROLES
 from pytest_memeval.cases.findings import Finding
+from pytest_memeval.cases.lint_expect import EXPECT_RULES
 from pytest_memeval.cases.lint_labels import LABEL_RULES
 from pytest_memeval.cases.lint_sections import SECTION_RULES
 from pytest_memeval.cases.lint_set import SET_RULES
@@ -65,7 +66,7 @@ def misspelt_roles(case_set: CaseSet) -> Iterator[Problem]:
 LINTS: tuple[Lint, ...] = (total_cases_differs, unknown_source_messages, misspelt_roles)
 
 #: Every rule of :func:`review` by its name.
-RULES = {**LABEL_RULES, **SECTION_RULES, **SET_RULES}
+RULES = {**LABEL_RULES, **SECTION_RULES, **EXPECT_RULES, **SET_RULES}
 
 
 def lint(case_set: CaseSet) -> tuple[Problem, ...]:

@@ -56,7 +56,7 @@ GT_MEMORY = Table(
     "a labelled memory",
     {
         "content": Field(Text(), "what should be remembered", required=True),
-        "dimensions": Field(_TEXTS, "ids of the registry's dimensions"),
+        "dimensions": Field(_TEXTS, "ids of the registry's dimensions", needed=True),
         "memory_type": Field(Text(), "one of the registry's memory types"),
         "priority": Field(Number(), "importance in the registry's range"),
         "time_velocity": Field(Text(), "one of the registry's time velocities"),

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from pytest_memeval.case_counts import BUILT_ON, PRODUCTS, is_cut_off, matches, metric_stages
-from pytest_memeval.metrics.catalog import METRICS
+from pytest_memeval.case_counts import BUILT_ON, PRODUCTS, is_cut_off, matches
+from pytest_memeval.metrics.catalog import METRICS, metric_stages
 from pytest_memeval.metrics.stats import LARGEST
 from pytest_memeval.results import CaseResult
 

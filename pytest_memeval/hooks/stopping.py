@@ -90,7 +90,7 @@ def make_plan(config: pytest.Config, items: Sequence[pytest.Item], sets: Sequenc
 
 def _is_asked(gate: Gate, scope: SetInfo, stages: frozenset[str] | None) -> bool:
     """Whether the gate can have a value here; one that cannot is judged at the end as in any run."""
-    from pytest_memeval.case_counts import metric_stages
+    from pytest_memeval.metrics.catalog import metric_stages
 
     if gate.path.section not in sections_of(scope.kind) and gate.path.section != "metrics":
         return False

@@ -37,6 +37,9 @@ SECTION_STAGES: Mapping[str, tuple[str, ...]] = {
     "metrics": (),
 }
 
+#: Derived metric → the stages that must all be scored.
+DERIVED_STAGES: Mapping[str, tuple[str, ...]] = {"l2.profile_quality": ("l1", "template")}
+
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
@@ -311,3 +314,12 @@ DEFAULT_DISTILL_GATES: tuple[str, ...] = (
     "P1 l2.scene_grouping_f1 >= 0.60",
     "P1 search.ndcg@10 >= 0.60",
 )
+
+
+def metric_stages(section: str, metric: str) -> tuple[str, ...]:
+    """The stages that must be scored for a metric to be measured in a case; empty for custom metrics."""
+    base = f"{section}.{metric}"
+    if base in DERIVED_STAGES:
+        return DERIVED_STAGES[base]
+    spec = METRICS.get(base)
+    return (spec.stage,) if spec is not None else SECTION_STAGES.get(section, ())

@@ -56,6 +56,11 @@ def find_journal(named: str, base: Path) -> Path:
         return place
     folder = place if place.is_dir() else place.parent
     journal = _journal_in(folder)
+    if journal is None and place.is_file():
+        raise SettingsError(
+            f"--memeval-resume: {place} is no journal, and no file beside one; name a run's folder, its id, latest or a"
+            " journal.jsonl"
+        )
     if journal is None:
         raise SettingsError(f"--memeval-resume: {folder} holds no journal.jsonl, so no case of it can be taken")
     return journal

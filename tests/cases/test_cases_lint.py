@@ -281,6 +281,18 @@ PLANTED: list[tuple[str, str, dict[str, Any]]] = [
         "nothing-relevant",
         case("f21", one("projects"), expected_search_results=[{"query": "when?", "relevant": []}]),
     ),
+    (
+        "a threshold on a stage without a label",
+        "expect-unlabelled",
+        case("f26", memory("Sleeps on the balcony", "habits"), expect={"l15.action_accuracy": ">= 0.5"}),
+    ),
+    (
+        "a threshold on what two stages give, and one is labelled",
+        "expect-unlabelled",
+        case(
+            "f27", memory("Sells kites", "identity"), expect={"l2.profile_quality": ">= 0.5", "l1.memory_recall": "> 0"}
+        ),
+    ),
     ("a memory that leaves its priority out", "label-left-out", case("f22", one("tasks", priority=None))),
     (
         "a case without difficulty",
@@ -572,3 +584,25 @@ def test_templates_of_another_registry_are_told_once_where_something_needs_them(
     assert all("own.yaml lacks dimensions that the shipped templates name (identity, " in str(one) for one in told)
     # Where the templates do not fit, nothing is said of what they would show.
     assert not found or not [one for one in review(case_set) if one.rule.startswith(("section", "injection"))]
+
+
+@pytest.mark.parametrize(
+    ("metric", "lacking"),
+    [
+        ("l1.memory_recall", None),
+        ("metrics.own", None),
+        ("l15.action_accuracy", "l15"),
+        ("l2.scene_grouping_f1", "l2"),
+        ("l2.section_hit_rate", "template"),
+        ("l2.profile_quality", "template"),
+        ("inject.reference_coverage", "inject"),
+        ("search.ndcg@10", "search"),
+    ],
+)
+def test_a_threshold_that_no_engine_can_meet_is_told(tmp_path: Path, metric: str, lacking: str | None) -> None:
+    path = tmp_path / "x.yaml"
+    entry = case("a", one("identity"), expect={metric: ">= 0.5"}, expected_l15={"actions": []})
+    path.write_text(json.dumps({"cases": [entry]}), encoding="utf-8")
+    found = [one.problem.message for one in review(load_case_set(path)) if one.rule == "expect-unlabelled"]
+    said = f"expect names {metric}, and the case has no label for {lacking}"
+    assert found == ([] if lacking is None else [said])

@@ -10,8 +10,9 @@ import pytest
 import yaml
 from cases_sample import FULL
 
+from pytest_memeval.cases.loader import load_case_set
 from pytest_memeval.cases.schema import case_schema, schema_text
-from pytest_memeval.cases.tables import CASE, GT_MEMORY
+from pytest_memeval.cases.tables import ACTION, CASE, EXISTING_MEMORY, GT_MEMORY
 from pytest_memeval.documents.reader import parse_document
 
 
@@ -104,3 +105,35 @@ def test_a_case_needs_an_input_and_a_truth(sample: dict[str, Any]) -> None:
     assert not is_valid({"cases": [{"case_id": "a", "expected_l1": truth}]})
     assert not is_valid({"cases": []})
     assert not is_valid({"meta": {}})
+
+
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [
+        (GT_MEMORY, ("expected_l1", "memories", 0)),
+        (EXISTING_MEMORY, ("existing_memories", 0)),
+        (ACTION, ("expected_l15", "actions", 0)),
+    ],
+    ids=["labelled memory", "existing memory", "action"],
+)
+def test_what_may_not_be_left_out_is_marked(
+    sample: dict[str, Any], tmp_path: Path, table: Any, place: tuple[str | int, ...]
+) -> None:
+    """The reference's tables and the schema say of each key what the loader does without it."""
+    fresh = json.dumps(sample)
+    path = tmp_path / "x.yaml"
+    for key, field in table.fields.items():
+        for absent in ("left out", "null"):
+            changed = json.loads(fresh)
+            mapping: Any = changed["cases"][0]
+            for step in place:
+                mapping = mapping[step]
+            mapping.pop(key, None)
+            if absent == "null":
+                mapping[key] = None
+            path.write_text(json.dumps(changed), encoding="utf-8")
+            found = load_case_set(path)
+            problems = [*found.problems, *(problem for case in found.cases for problem in case.problems)]
+            marked = field.required or field.needed
+            assert bool(problems) is marked, (key, absent, problems)
+            assert is_valid(changed) is not marked, (key, absent)

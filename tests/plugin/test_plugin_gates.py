@@ -392,4 +392,63 @@ def test_a_case_with_nothing_to_score_still_fails_its_own_thresholds(project: Pr
     project.cases([case("eval-001", "identity: is called anna", expected_inject=LATER, expect=expect)])
     result = project.run("--memeval-stages", "inject")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*inject.reference_coverage is null here*"])
+    result.stdout.fnmatch_lines(["*inject.reference_coverage is null here, expected >= 0.5: engine lines lacks inject"])
+
+
+#: Threshold → what is said of a null there: the engine extracts alone, and the case has labels for l1 and inject.
+NULLS = {
+    "l15.action_accuracy": "the case has no label for l15",
+    "l2.profile_quality": "the case has no label for template",
+    "search.ndcg@10": "the case has no label for search",
+    "inject.reference_coverage": "engine lines lacks inject",
+    "l1.priority_mae": "nothing in the case's labels and the engine's outputs counts for it",
+    "metrics.own": "no metric of this name gave a figure for the case",
+}
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2"), ("--memeval-trials", "2")], ids=["serial", "n2", "trials"])
+@pytest.mark.parametrize("metric", NULLS)
+def test_a_null_says_whether_the_engine_or_the_case_lacks_something(
+    project: Project, mode: tuple[str, ...], metric: str
+) -> None:
+    entry = case("eval-001", "identity: is called anna", expected_inject=LATER, expect={metric: ">= 0.5"})
+    del entry["expected_l1"]["memories"][0]["priority"]
+    project.cases([entry])
+    result = project.run(*mode)
+    result.assert_outcomes(failed=1)
+    said = f"{metric} is null here, expected >= 0.5: {NULLS[metric]}"
+    assert f"[expect] {said}" in result.stdout.str()
+    assert project.report()["per_case"][0]["missed_expectations"] == [said]
+
+
+@MODES
+def test_a_null_for_want_of_load_says_so(project: Project, mode: tuple[str, ...]) -> None:
+    project.write(
+        "line_engine.py",
+        """
+        class LineEngine:
+            name = "lines"
+
+            def extract(self, conversation, ctx):
+                return []
+
+            def resolve(self, memories, ctx):
+                return []
+
+            def search(self, query, params, ctx):
+                return []
+        """,
+    )
+    entry = case("eval-001", "identity: x", expect={"l15.action_accuracy": ">= 0.5", "search.ndcg@10": ">= 0.5"})
+    entry["existing_memories"] = [{"memory_id": "m1", "content": "y"}]
+    entry["expected_l15"] = {"actions": [{"new_memory_index": 0, "action": "store"}]}
+    entry["expected_search_results"] = [{"query": "who?", "relevant": [0]}]
+    project.cases([entry])
+    result = project.run(*mode)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*l15.action_accuracy is null here, expected >= 0.5: engine lines lacks load for l15",
+            "*search.ndcg@10 is null here, expected >= 0.5: engine lines lacks load for search",
+        ]
+    )

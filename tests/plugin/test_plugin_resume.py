@@ -259,6 +259,7 @@ def test_runs_that_cannot_be_gone_on_with(counting: Project) -> None:
     for named, said in (
         ("nowhere", "*--memeval-resume: there is no run at *nowhere"),
         ("empty", "*--memeval-resume: *empty holds no journal.jsonl*"),
+        ("cases/v001.yaml", "*--memeval-resume: *cases/v001.yaml is no journal, and no file beside one; name a run's*"),
         ("latest", "*--memeval-resume latest: there is no run with a journal in *"),
         ("hashed", "*kept no texts (memeval_report_text = hash)*"),
     ):
