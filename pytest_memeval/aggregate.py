@@ -24,6 +24,7 @@ from pytest_memeval.case_counts import (
     one_per_case,
 )
 from pytest_memeval.metrics.catalog import AT_K, SECTION_STAGES, SECTIONS, MetricSpec, metrics_of, spec_of
+from pytest_memeval.metrics.open_values import mixed_values, shares_of
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.stats import ClusterBootstrap, Estimate, Ratio
 from pytest_memeval.metrics.thresholds import OPEN_SECTIONS, MetricPath
@@ -50,6 +51,9 @@ class _Gathered:
     counts: dict[str, list[float]] = field(default_factory=dict)
     tables: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     unmeasured: dict[str, int] = field(default_factory=dict)
+    #: Of an open section: the metrics that are shares, and those that are not the same kind of value in all cases.
+    shares: set[str] = field(default_factory=set)
+    mixed: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def put(self, name: str, position: int, pair: tuple[float, float]) -> None:
         column = self.ratios.get(name)
@@ -123,7 +127,7 @@ def _aggregate(
     body = _SectionBody(section, blank=only is None)
     bootstrap = ClusterBootstrap(gathered.clusters, resample=resample)
     shown = {
-        name: _ratio(section, name, gathered.ratios[name])
+        name: _ratio(section, name, gathered.ratios[name], name in gathered.shares)
         for name in sorted(gathered.ratios, key=lambda name: _order(section, name))
         if not name.startswith("_")
     }
@@ -141,6 +145,7 @@ def _aggregate(
         counts=count_section_of(groups, section),
         stage_counts={stage: count_stage_of(groups, (stage,)) for stage in SECTION_STAGES.get(section, ())},
         unmeasured=dict(sorted(gathered.unmeasured.items())),
+        **({"mixed": gathered.mixed} if gathered.mixed else {}),
         **({"metric_errors": count_metric_errors(records, section)} if section in OPEN_SECTIONS else {}),
     )
 
@@ -190,15 +195,16 @@ def _gather(section: str, records: Sequence[CaseResult], only: frozenset[str] | 
         if only is None:
             _gather_tables(gathered, figures)
     if section in OPEN_SECTIONS:
-        _leave_out_of_labels(gathered, {name for _, figures in own for name in figures.tables})
+        _leave_out_mixed(gathered, [figures for _, figures in own])
     return gathered
 
 
-def _leave_out_of_labels(gathered: _Gathered, labels: set[str]) -> None:
-    """What is a text in one case and a number in another is a label: no mean is made of such numbers."""
-    for name in sorted(labels & set(gathered.ratios)):
-        numbers = gathered.ratios.pop(name)
-        gathered.unmeasured[name] = gathered.unmeasured.get(name, 0) + sum(map(bool, numbers.denominators))
+def _leave_out_mixed(gathered: _Gathered, figures: Sequence[SectionRecord]) -> None:
+    """No mean is made of what is a number in one case, and a text or a mapping in another."""
+    gathered.shares = shares_of(figures)
+    gathered.mixed = mixed_values(figures)
+    for name in [name for name in gathered.ratios if name.partition(".")[0] in gathered.mixed]:
+        del gathered.ratios[name]
 
 
 def _gather_products(
@@ -272,14 +278,14 @@ def _order(section: str, flat: str) -> tuple[int, str]:
     return (names.index(base) if base in names else len(names), flat)
 
 
-def _ratio(section: str, name: str, column: _Column) -> Ratio:
+def _ratio(section: str, name: str, column: _Column, share: bool = False) -> Ratio:
     spec = _spec(section, name)
     if spec is not None:
         proportion = spec.kind == "proportion"
         return Ratio(column.numerators, column.denominators, spec.low, spec.high, proportion=proportion)
-    # An ingredient of a derived metric lies in [0, 1]; of an open section's metric nothing is known.
-    bounds: tuple[float, float | None] = (0.0, 1.0) if name.startswith("_") else (-math.inf, None)
-    return Ratio(column.numerators, column.denominators, *bounds)
+    # An ingredient of a derived metric and a share lie in [0, 1]; of any other of an open section nothing is known.
+    bounds: tuple[float, float | None] = (0.0, 1.0) if share or name.startswith("_") else (-math.inf, None)
+    return Ratio(column.numerators, column.denominators, *bounds, proportion=share)
 
 
 class _SectionBody:

@@ -24,7 +24,7 @@ from numbers import Real
 from typing import Any, TypeVar, overload
 
 from pytest_memeval.documents.problems import did_you_mean
-from pytest_memeval.metrics.sections import SectionRecord
+from pytest_memeval.metrics.sections import SECTION_KEYS, SectionRecord
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.results import CaseError, StageStatus
 from pytest_memeval.values import DISTILL_STAGES
@@ -98,6 +98,8 @@ def register(added: CustomMetric) -> None:
     """Add a metric, or put a newer version of the same function in its place. Raises MetricError."""
     if not _NAME.fullmatch(added.name):
         raise MetricError(f"{added.name!r} is no name of a metric: letters, digits and underscores, a letter first")
+    if added.name in SECTION_KEYS:
+        raise MetricError(f"the name {added.name!r} is taken: reports use it themselves; give the metric another")
     if not callable(added.function):
         raise MetricError(f"metric {added.name}: {type(added.function).__name__} is no function")
     for word, known, what in (
@@ -210,15 +212,16 @@ class CaseMetrics:
         self.done = True
         ratios: dict[str, tuple[float, float]] = {}
         tables: dict[str, dict[str, float]] = {}
+        shares: list[str] = []
         for one in registered(self.kind):
             status = wanted(one)
             if status is None:
                 if one.name not in self.values:
                     self._compute(one, outputs, wait)
-                status = self._read(one, ratios, tables)
+                status = self._read(one, ratios, tables, shares)
             self.statuses[one.path] = status
         if ratios or tables:
-            self.section = SectionRecord(ratios=ratios, tables=tables)
+            self.section = SectionRecord(ratios=ratios, tables=tables, shares=tuple(shares))
 
     def _compute(self, one: CustomMetric, outputs: object, wait: Callable[[Any], Any]) -> None:
         if one.is_async:
@@ -230,7 +233,11 @@ class CaseMetrics:
             self.values[one.name] = error
 
     def _read(
-        self, one: CustomMetric, ratios: dict[str, tuple[float, float]], tables: dict[str, dict[str, float]]
+        self,
+        one: CustomMetric,
+        ratios: dict[str, tuple[float, float]],
+        tables: dict[str, dict[str, float]],
+        shares: list[str],
     ) -> StageStatus:
         value = self.values[one.name]
         if value is None:
@@ -241,10 +248,12 @@ class CaseMetrics:
             if isinstance(value, str):
                 tables[one.name] = {_key(value): 1}
             elif isinstance(value, Mapping):
-                found = {f"{one.name}.{_key(key)}": (_number(part), 1.0) for key, part in value.items()}
-                ratios.update(found)
+                found = {f"{one.name}.{_key(key)}": part for key, part in value.items()}
+                ratios.update({name: (_number(part), 1.0) for name, part in found.items()})
+                shares += [name for name, part in found.items() if isinstance(part, bool)]
             else:
                 ratios[one.name] = (_number(value), 1.0)
+                shares += [one.name] if isinstance(value, bool) else []
         except _functions_own() as error:  # the function's own, raised again, or what is wrong with its value
             from pytest_memeval.failures import case_error
 

@@ -394,6 +394,10 @@ class _Scope:
             values = {"errored": errored, "labelled": scored + errored, "rate": self._run.max_error_rate}
             return _Finding(UNMEASURED, "too_many_errors", values)
         lost = (section.get("unmeasured") or {}).get(path.name, 0)
+        mixed = (section.get("mixed") or {}).get(path.metric)
+        if mixed and value is None:
+            kinds = "_".join(kind for kind in ("numbers", "texts", "mappings") if kind in mixed)
+            return _Finding(UNMEASURED, f"mixed_{kinds}", {"metric": f"{path.section}.{path.metric}", **mixed})
         if lost:
             return _Finding(UNMEASURED, "not_finite", {"cases": lost, "metric": str(path)})
         controls = (self._run.judge or {}).get("controls") or {}

@@ -10,7 +10,7 @@ from typing import Any
 
 #: What a section of a report holds beside its metrics, so that no metric can have the name.
 SECTION_KEYS = frozenset(
-    {"intervals", "interval_reasons", "n", "counts", "stage_counts", "unmeasured", "metric_errors", "warnings"}
+    {"intervals", "interval_reasons", "n", "counts", "stage_counts", "unmeasured", "metric_errors", "mixed", "warnings"}
 )
 
 
@@ -24,12 +24,14 @@ class SectionRecord:
     - ``counts``: name → number, added over cases.
     - ``tables``: name → key → number, added over cases key by key (confusions, per-action counts).
     - ``details``: this case only (matched pairs, near misses); never aggregated.
+    - ``shares``: the ratios of an open section whose value was a boolean, so that a set's value is a share.
     """
 
     ratios: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     counts: Mapping[str, float] = field(default_factory=dict)
     tables: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    shares: tuple[str, ...] = ()
 
     def values(self) -> dict[str, float | None]:
         """Each ratio's value for this case alone, ``None`` where the denominator is 0 or the value is not finite;
@@ -49,6 +51,7 @@ class SectionRecord:
             "counts": dict(self.counts),
             "tables": {name: dict(table) for name, table in self.tables.items()},
             "details": dict(self.details),
+            **({"shares": list(self.shares)} if self.shares else {}),
         }
 
     def shown(self) -> dict[str, Any]:
@@ -59,6 +62,7 @@ class SectionRecord:
             "counts": self.counts,
             "tables": self.tables,
             "details": self.details,
+            **({"shares": list(self.shares)} if self.shares else {}),
         }
 
     @classmethod
@@ -72,6 +76,7 @@ class SectionRecord:
                 for name, table in data["tables"].items()
             },
             details=dict(data["details"]),
+            shares=tuple(intern(name) for name in data.get("shares", ())),
         )
 
 

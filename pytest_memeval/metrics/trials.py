@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from pytest_memeval.metrics.open_values import shares_of
 from pytest_memeval.metrics.sections import SectionRecord
 from pytest_memeval.metrics.stats import LARGEST, MIN_CLUSTERS
 
@@ -33,6 +34,7 @@ def average_records(records: Sequence[SectionRecord]) -> SectionRecord:
         counts={name: math.fsum(record.counts.get(name, 0) for record in records) / trials for name in counts},
         tables={name: _average_table([record.tables.get(name, {}) for record in records]) for name in tables},
         details=records[0].details,
+        shares=tuple(sorted(shares_of(records))),
     )
 
 

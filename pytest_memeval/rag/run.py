@@ -160,6 +160,7 @@ class RagRun(KindRun):
         ratios: dict[str, tuple[float, float]] = {}
         labels: dict[str, dict[str, float]] = {}
         details: dict[str, Any] = {}
+        shares: list[str] = []
         for evaluator, result in zip(self._setup.evaluators, results, strict=True):
             given = details.setdefault("scores", {})
             if result.error is not None:
@@ -177,6 +178,7 @@ class RagRun(KindRun):
                     labels[metric] = {score: 1}
                     continue
                 if isinstance(score, bool):
+                    shares.append(metric)
                     self._assertions[metric] = None if score else f"{metric} is false" + _because(result.feedback)
                 number = finite(score)
                 if number is not None:
@@ -189,7 +191,7 @@ class RagRun(KindRun):
             self._note_undeclared(evaluator, result)
         if self._assertions:
             details["assertions"] = dict(self._assertions)
-        self.sections["rag"] = SectionRecord(ratios=ratios, tables=labels, details=details)
+        self.sections["rag"] = SectionRecord(ratios=ratios, tables=labels, details=details, shares=tuple(shares))
         self.statuses["rag"] = "errored" if self.errors else "scored"
 
     def _note_undeclared(self, evaluator: BaseEvaluator, result: EvalResult) -> None:

@@ -24,7 +24,7 @@ from pytest_memeval.report.trials import trials_of
 from pytest_memeval.results import CaseResult, RunInfo, SetInfo
 
 #: "major.minor": new keys raise minor, a changed meaning raises major.
-SCHEMA_VERSION = "1.12"
+SCHEMA_VERSION = "1.13"
 #: Keys of a report under which equal runs may differ (in ``summary`` only ``duration_seconds``).
 VARYING_KEYS: tuple[str, ...] = ("run_id", "timestamp", "environment", "config", "timings")
 #: The same within an entry of ``per_case``.

@@ -134,7 +134,7 @@ def _figures(sections: Mapping[str, SectionRecord]) -> dict[str, Any]:
     for name, section in sections.items():
         data = section.to_json()
         ratios[name] = data.pop("ratios")
-        rest[name] = {key: data[key] for key in ("counts", "tables", "details")}
+        rest[name] = {key: data[key] for key in ("counts", "tables", "details", "shares") if key in data}
     return {"ratios": ratios, "sections": rest}
 
 

@@ -310,7 +310,9 @@ def given(rag: Project, *responses: str) -> dict[str, Any]:
     return entries
 
 
-@pytest.mark.parametrize("name", ["n", "counts", "intervals", "metric_errors", "warnings", "_hidden", "a b", "a.b", ""])
+@pytest.mark.parametrize(
+    "name", ["n", "counts", "intervals", "metric_errors", "mixed", "warnings", "_hidden", "a b", "a.b", ""]
+)
 def test_a_metric_cannot_have_a_name_of_the_report(rag: Project, name: str) -> None:
     entry = given(rag, repr({name: 1, "fine": 1}))["s0"]
     assert (entry["error"]["kind"], rag.report()["rag"]["fine"]) == ("bad_metric", 1)
@@ -338,7 +340,11 @@ def test_scores_of_any_type_are_a_figure_or_an_error(rag: Project) -> None:
 def test_a_text_here_and_a_number_there_are_labels(rag: Project) -> None:
     given(rag, "{'tone': 'calm'}", "{'tone': 3}", "{'tone': 'calm'}")
     section = rag.report()["rag"]
-    assert (section["tone"], section["unmeasured"]) == ({"calm": 2}, {"tone": 1})
+    assert (section["tone"], section["unmeasured"], section["mixed"]) == (
+        {"calm": 2},
+        {},
+        {"tone": {"numbers": 1, "texts": 2}},
+    )
     result = rag.run("a.memeval.jsonl", *by("Given"), "--memeval-gate", "P0 rag.tone >= 1")
     assert (result.ret, rag.report()["gates"][0]["status"]) == (1, "unmeasured")
 

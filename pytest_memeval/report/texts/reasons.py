@@ -75,6 +75,24 @@ REASON_TEXTS: Mapping[str, tuple[str, str]] = {
         "{metric} was NaN, infinite or too large to count in {cases} case(s).",
         "有 {cases} 个用例的 {metric} 为 NaN、无穷大，或大到无法计算。",
     ),
+    "mixed_numbers_texts": (
+        "{metric} was a number in {numbers} case(s) and a text in {texts}, so no mean is made of it.",
+        "{metric} 在 {numbers} 个用例中是数字，在 {texts} 个用例中是文本，因此不计算均值。",
+    ),
+    "mixed_numbers_mappings": (
+        "{metric} was a number in {numbers} case(s) and a mapping in {mappings}, so no mean is made of it.",
+        "{metric} 在 {numbers} 个用例中是数字，在 {mappings} 个用例中是映射，因此不计算均值。",
+    ),
+    "mixed_texts_mappings": (
+        "{metric} was a text in {texts} case(s) and a mapping in {mappings}, so no mean is made of it.",
+        "{metric} 在 {texts} 个用例中是文本，在 {mappings} 个用例中是映射，因此不计算均值。",
+    ),
+    "mixed_numbers_texts_mappings": (
+        "{metric} was a number in {numbers} case(s), a text in {texts} and a mapping in {mappings}, so no mean is"
+        " made of it.",
+        "{metric} 在 {numbers} 个用例中是数字，在 {texts} 个用例中是文本，在 {mappings} 个用例中是映射，"
+        "因此不计算均值。",
+    ),
     "judge_not_trustworthy": (
         "The judge is not trustworthy: on control answers its sensitivity may be as low as {sensitivity}, its"
         " specificity as low as {specificity}, where both need {least}.",
