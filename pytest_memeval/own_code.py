@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -60,11 +61,22 @@ def place_of(error: BaseException) -> str:
     return f" ({shown_file(last.filename)}:{last.lineno} in {last.name})"
 
 
+#: The folders that running runs were started in, the innermost last: an engine may change the current one.
+_STARTED_IN: list[Path] = []
+
+
+def relate_to(folder: Path) -> Callable[[], None]:
+    """Have files shown relative to the folder, until what this gives is called."""
+    _STARTED_IN.append(folder)
+    return lambda: _STARTED_IN.remove(folder) if folder in _STARTED_IN else None
+
+
 def shown_file(filename: str) -> str:
-    """Relative to the current folder, so that a terminal or an editor can jump there; else the name alone."""
+    """Relative to the folder that the run was started in, so that a terminal or an editor can jump there; else the name
+    alone."""
     path = Path(filename)
     try:
-        return path.relative_to(Path.cwd()).as_posix()
+        return path.relative_to(_STARTED_IN[-1] if _STARTED_IN else Path.cwd()).as_posix()
     except (ValueError, OSError):
         return path.name
 

@@ -83,10 +83,12 @@ def harness_of(config: pytest.Config) -> Harness:
     known = config.stash.get(HARNESS, None)
     if known is None:
         from pytest_memeval.harness import Harness
+        from pytest_memeval.own_code import relate_to
 
         given: dict[str, Any] = getattr(config, "workerinput", {})
         settings = settings_of(config)
         known = config.stash[HARNESS] = Harness(settings, run_uid=given.get("testrunuid", ""))
+        config.add_cleanup(relate_to(config.invocation_params.dir))
         known.workers = int(given.get("workercount", 1))
         known.resume_from = _resume_from(config)
         config.add_cleanup(known.close)

@@ -213,3 +213,41 @@ def test_an_interrupt_is_no_failure_of_anybody() -> None:
     assert not issubclass(GeneratorExit, own_errors())
     assert issubclass(SystemExit, own_errors())
     assert issubclass(pytest.fail.Exception, own_errors())
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["-m", "pytest_memeval", "doctor", "--engine", "wanderer:E"], 1),
+        (
+            [
+                "-c",
+                "import pytest_memeval, wanderer\n"
+                "report = pytest_memeval.run('cases.yaml', engine=wanderer.E)\n"
+                "print(report.case('a')['errors'][0]['message'])",
+            ],
+            0,
+        ),
+    ],
+    ids=["doctor", "run"],
+)
+def test_an_engine_that_changes_the_folder_is_still_found(tmp_path: Path, command: list[str], status: int) -> None:
+    (tmp_path / "wanderer.py").write_text(
+        "import os\n\nclass E:\n    name, version = 'e', '1'\n\n    def extract(self, conversation, ctx):\n"
+        "        os.chdir('/')\n        raise RuntimeError('lost')\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "cases.yaml").write_text(
+        "cases: [{case_id: a, conversation: hi, expected_l1: {memories: []}}]\n", encoding="utf-8"
+    )
+    root = str(Path(pytest_memeval.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        env={"PYTHONPATH": root, "PATH": "", "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert "RuntimeError: lost (wanderer.py:8 in extract)" in done.stdout

@@ -12,6 +12,7 @@ from pytest_memeval.api.arguments import functions, stages_text, typed
 from pytest_memeval.api.report import RunReport
 from pytest_memeval.documents.problems import DocumentError, did_you_mean
 from pytest_memeval.options import OPTIONS, Option, SettingsError
+from pytest_memeval.own_code import relate_to
 from pytest_memeval.settings.checks import check_keys, check_models
 from pytest_memeval.settings.model import Settings
 from pytest_memeval.settings.reading import read_settings
@@ -99,6 +100,7 @@ def run(
     if settings.variants:
         raise SettingsError(f"run: several prompt versions are variants; {_NOT_HERE['variant']}")
     harness = Harness(settings)
+    unrelate = relate_to(Path.cwd())
     try:
         with also({getattr(function, "__name__", ""): function for function in metrics}):
             _check(settings, harness, given)
@@ -121,6 +123,7 @@ def run(
         raise SettingsError(f"run: {error}") from None
     finally:
         harness.close()
+        unrelate()
 
 
 def _tell_sets(values: Values, sets: Mapping[str, Any]) -> None:

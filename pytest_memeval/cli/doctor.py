@@ -75,9 +75,11 @@ def _say(findings: Iterable[Finding], as_json: bool, *, done: str) -> int:
 def _checked(arguments: argparse.Namespace) -> Iterable[Finding]:
     from pytest_memeval.conformance.engine import Check
     from pytest_memeval.harness import Harness
+    from pytest_memeval.own_code import relate_to
 
     import_from_here()
     harness = Harness(_settings(arguments))
+    unrelate = relate_to(Path.cwd())
     try:
         if arguments.engine is not None:
             make, fresh = _maker(harness)
@@ -85,6 +87,7 @@ def _checked(arguments: argparse.Namespace) -> Iterable[Finding]:
         yield from _parts(arguments, harness)
     finally:
         harness.close()
+        unrelate()
 
 
 def _parts(arguments: argparse.Namespace, harness: Harness) -> Iterator[Finding]:

@@ -96,6 +96,42 @@ def test_a_question_shows_the_same(project: Project, mode: tuple[str, ...]) -> N
     assert not [line for line in text.splitlines() if any(part in line for part in FOREIGN)]
 
 
+# -- where it was
+
+WANDERER = """
+import os
+import shutil
+
+class LineEngine:
+    name, version = "wanderer", "1"
+
+    def extract(self, conversation, ctx):
+        os.makedirs("gone", exist_ok=True)
+        os.chdir({to})
+        {after}
+        raise RuntimeError("lost")
+"""
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("to", "after"),
+    [('"/"', "pass"), ('"gone"', "pass"), ('"gone"', 'shutil.rmtree("../gone")'), ("ctx.folder", "pass")],
+    ids=["root", "deeper", "removed", "store"],
+)
+def test_places_are_told_from_where_the_run_was_started(
+    project: Project, mode: tuple[str, ...], to: str, after: str
+) -> None:
+    project.write("line_engine.py", WANDERER.format(to=to, after=after))
+    project.cases(good_cases(1))
+    result = project.run(*mode, fresh=True)
+    result.assert_outcomes(errors=1)
+    said = "[l1] engine_exception: RuntimeError: lost (line_engine.py:12 in extract)"
+    assert f"cases/v001.yaml:3: {said}" in result.stdout.str()
+    (entry,) = project.report()["per_case"]
+    assert entry["errors"][0]["message"] == said.partition("engine_exception: ")[2]
+
+
 # -- asynchronous ones
 
 ASYNC = {
