@@ -78,7 +78,7 @@ class Conversations:
                 raise
             except own_errors() as error:  # whatever a memory does; each question that needs it is told
                 self._failed.setdefault(key, error)
-                raise _told(error) from error
+                raise _told(error) from error.__cause__ or error
             yield conversation
         finally:
             conversation.users -= 1
@@ -114,6 +114,9 @@ class Conversations:
         started = time.perf_counter()
         try:
             await conversation.reader.ingest(conversation.sample)
+        except own_errors() as error:
+            # Told here: of a failure that several questions wait for, asyncio gives the traceback to one alone.
+            raise _told(error) from error
         finally:
             conversation.seconds = time.perf_counter() - started
 
@@ -147,5 +150,7 @@ class Conversations:
 def _told(error: BaseException) -> StageError:
     from pytest_memeval.failures import case_error
 
+    if isinstance(error, StageError) and error.kind == "ingest_failed":
+        return StageError(str(error), kind=error.kind)
     known = case_error("qa", error)
     return StageError(f"the conversation could not be read: {known.kind}: {known.message}", kind="ingest_failed")

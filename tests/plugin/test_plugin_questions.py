@@ -277,6 +277,10 @@ def test_a_failed_ingestion_errors_all_its_questions(
     assert list(errors) == ["b"]
     assert errors["b"]["kind"] == "ingest_failed"
     assert "no ink" in errors["b"]["message"]
+    # Its questions share one failure, and each says where in the memory's code it was.
+    messages = {error["message"] for entry in report["per_case"] for error in entry["errors"]}
+    line = next(n for n, text in enumerate(MEMORY.splitlines(), 1) if "no ink" in text) - 1
+    assert {message.rpartition(" (")[2] for message in messages} == {f"diary.py:{line} in ingest)"}
     assert diary(questions).count("read I adopted a cat called Miso1.") == 0
     section = report["qa"]
     assert section["counts"]["errored"] == 6
