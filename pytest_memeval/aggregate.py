@@ -66,7 +66,9 @@ class _Gathered:
         self.unmeasured[name] = self.unmeasured.get(name, 0) + 1
 
 
-def aggregate_sections(records: Sequence[CaseResult], *, resample: bool = True) -> dict[str, dict[str, Any] | None]:
+def aggregate_sections(
+    records: Sequence[CaseResult], *, resample: bool = True, protocol: Mapping[str, Any] | None = None
+) -> dict[str, dict[str, Any] | None]:
     """Every section's figures over ``records``.
 
     The five distillation sections are always there; the open ones (``qa``, ``rag`` …) are ``None`` where no record has
@@ -74,7 +76,7 @@ def aggregate_sections(records: Sequence[CaseResult], *, resample: bool = True) 
     ``intervals {flat name: [low, high] or None}`` with ``interval_reasons`` for the ``None`` ones;
     ``n {flat name: {units, cases, clusters}}``; ``counts`` of cases by what they were in the section, and
     ``stage_counts`` per stage; ``unmeasured {name: cases}`` left out because a figure was NaN or infinite.
-    ``resample=False`` leaves out the intervals that take a bootstrap.
+    ``resample=False`` leaves out the intervals that take a bootstrap; ``protocol`` is that of questions.
     """
     ordered = one_per_case(records)
     groups = alike(ordered)
@@ -86,11 +88,11 @@ def aggregate_sections(records: Sequence[CaseResult], *, resample: bool = True) 
         for section in SECTIONS
     }
     if "qa" in present:
-        from pytest_memeval.qa_figures import derived_figures
+        from pytest_memeval.qa_figures import adversarial_counts, derived_figures
 
         for section, body in sections.items():
             if body is not None:
-                body.update(derived_figures(section, body, ordered))
+                body.update(derived_figures(section, body, ordered, adversarial=adversarial_counts(protocol)))
     return sections
 
 

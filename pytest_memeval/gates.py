@@ -171,7 +171,7 @@ def evaluate_gates(
         own = by_set.get(scope.path, [])
         sections = aggregates.get(scope.path) if aggregates is not None else None
         if sections is None:
-            sections = aggregate_sections(own, resample=resample)
+            sections = aggregate_sections(own, resample=resample, protocol=run.protocol)
         evaluator = _Scope(
             run,
             scope,

@@ -30,9 +30,22 @@ TYPES: tuple[str, ...] = (
 )
 
 
-def derived_figures(section: str, body: Mapping[str, Any], records: Iterable[CaseResult]) -> dict[str, Any]:
+def adversarial_counts(protocol: Mapping[str, Any] | None) -> bool:
+    """Whether the run was asked to have LoCoMo's category 5 among the figures over answers."""
+    return bool((protocol or {}).get("adversarial_in_headline"))
+
+
+def is_left_out(record: CaseResult, *, adversarial: bool) -> bool:
+    """Whether the question is none that the figures over answers are about; ``adversarial``: those are."""
+    return bool(REFUSALS.intersection(record.tags)) and not (adversarial and "adversarial" in record.tags)
+
+
+def derived_figures(
+    section: str, body: Mapping[str, Any], records: Iterable[CaseResult], *, adversarial: bool = False
+) -> dict[str, Any]:
     """``task_averaged {metric: unweighted mean over question types}`` and ``errors_as_wrong {metric: value}``, the
-    figure with every question that could not be measured counted as 0. Both hold only what was measured."""
+    figure with every question that could not be measured counted as 0. Both hold only what was measured.
+    ``adversarial`` as :func:`adversarial_counts` says."""
     if section not in BOUNDED:
         return {}
     averaged = {
@@ -45,30 +58,34 @@ def derived_figures(section: str, body: Mapping[str, Any], records: Iterable[Cas
     for metric in BOUNDED[section]:
         value, size = body.get(metric), body["n"].get(metric)
         if value is not None and size is not None:
-            missing = len(unmeasured(section, metric, ordered))
+            missing = len(unmeasured(section, metric, ordered, adversarial=adversarial))
             bounds[metric] = value * size["units"] / (size["units"] + missing)
     # What only a judge can say has its place without one, too.
     unjudged = {name: None for name in JUDGED.get(section, ()) if name not in body}
     return {**unjudged, "task_averaged": averaged, "errors_as_wrong": bounds}
 
 
-def unmeasured(section: str, metric: str, records: Iterable[CaseResult]) -> list[CaseResult]:
+def unmeasured(
+    section: str, metric: str, records: Iterable[CaseResult], *, adversarial: bool = False
+) -> list[CaseResult]:
     """The errored questions that the metric is about and that have no value of it."""
     return [
         record
         for record in records
         if record.kind == "qa"
         and record.outcome == "errored"
-        and _concerns(section, metric, record)
+        and _concerns(section, metric, record, adversarial=adversarial)
         and (section not in record.sections or metric not in record.sections[section].ratios)
     ]
 
 
-def _concerns(section: str, metric: str, record: CaseResult) -> bool:
+def _concerns(section: str, metric: str, record: CaseResult, *, adversarial: bool) -> bool:
     if section != "qa":
         return True
     # LongMemEval counts its abstention questions among the judged ones; a refusal has no text to compare.
-    return not REFUSALS.intersection(record.tags) if metric != "judge_score" else "adversarial" not in record.tags
+    if metric == "judge_score":
+        return adversarial or "adversarial" not in record.tags
+    return not is_left_out(record, adversarial=adversarial)
 
 
 def question_report(
@@ -85,8 +102,10 @@ def question_report(
     """
     body = sections.get("qa") or {}
     return {
-        "headline": _headline(body, records),
-        "categories": [_category(kind, records, body) for kind in _types(records)],
+        "headline": _headline(body, records, adversarial=adversarial_counts(protocol)),
+        "categories": [
+            _category(kind, records, body, adversarial=adversarial_counts(protocol)) for kind in _types(records)
+        ],
         "answerable": _answerable(records, protocol),
         "by_conversation": _by_conversation(records),
         "always_refuse": _always_refuse(records, sections),
@@ -97,11 +116,11 @@ def question_report(
     }
 
 
-def _headline(body: Mapping[str, Any], records: Sequence[CaseResult]) -> dict[str, Any] | None:
+def _headline(body: Mapping[str, Any], records: Sequence[CaseResult], *, adversarial: bool) -> dict[str, Any] | None:
     metric = next((name for name in ("judge_score", "f1") if body.get(name) is not None), None)
     if metric is None:
         return None
-    errors = len(unmeasured("qa", metric, records))
+    errors = len(unmeasured("qa", metric, records, adversarial=adversarial))
     units = body["n"][metric]["units"]
     rate = errors / (units + errors)
     basis = "errors_as_wrong" if rate > MOST_ERRORS else "measured"
@@ -133,12 +152,13 @@ def type_of(record: CaseResult) -> str:
 
 def _answerable(records: Iterable[CaseResult], protocol: Mapping[str, Any]) -> dict[str, int]:
     """How many questions the figures over all of them are about, errored ones among them, and how many errored."""
-    let_in = {"adversarial"} if protocol.get("adversarial_in_headline") else set()
-    own = [one for one in records if not REFUSALS.intersection(one.tags) or let_in.intersection(one.tags)]
+    own = [one for one in records if not is_left_out(one, adversarial=adversarial_counts(protocol))]
     return {"n": len(own), "errors": sum(record.outcome == "errored" for record in own)}
 
 
-def _category(kind: str, records: Sequence[CaseResult], body: Mapping[str, Any]) -> dict[str, Any]:
+def _category(
+    kind: str, records: Sequence[CaseResult], body: Mapping[str, Any], *, adversarial: bool
+) -> dict[str, Any]:
     own = [record for record in records if type_of(record) == kind]
     row: dict[str, Any] = {
         "type": kind,
@@ -150,18 +170,25 @@ def _category(kind: str, records: Sequence[CaseResult], body: Mapping[str, Any])
         row[f"{name}_interval"] = body.get("intervals", {}).get(f"{name}{_BY_TYPE}.{kind}")
     refused = [_ratio(record, name) for record in own for name in ("adversarial_accuracy", "abstention_accuracy")]
     row["refused"] = _quotient(refused)
-    row["errors_as_wrong"] = _type_bound(kind, own, row, body)
+    row["errors_as_wrong"] = _type_bound(kind, own, row, body, adversarial=adversarial)
     row["session_recall"] = _quotient([_ratio(record, "session_recall") for record in own])
     row["turn_recall"] = _quotient([_ratio(record, "turn_recall") for record in own])
     return row
 
 
-def _type_bound(kind: str, own: Sequence[CaseResult], row: Mapping[str, Any], body: Mapping[str, Any]) -> float | None:
+def _type_bound(
+    kind: str,
+    own: Sequence[CaseResult],
+    row: Mapping[str, Any],
+    body: Mapping[str, Any],
+    *,
+    adversarial: bool,
+) -> float | None:
     """The type's share of the headline figure with its errored questions as wrong; of questions that none of it is
     about, the share that was refused."""
     metric = next((name for name in ("judge_score", "f1") if body.get(name) is not None), None)
     if metric is not None and row[metric] is not None:
-        about = [one for one in own if metric == "judge_score" or not REFUSALS.intersection(one.tags)]
+        about = [one for one in own if metric == "judge_score" or not is_left_out(one, adversarial=adversarial)]
         name, value = f"{metric}{_BY_TYPE}.{kind}", row[metric]
     else:
         about = [one for one in own if REFUSALS.intersection(one.tags)]

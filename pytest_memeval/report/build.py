@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pytest_memeval.aggregate import aggregate_sections
@@ -51,11 +52,11 @@ def build_report(
     by_set: dict[str, list[CaseResult]] = {scope.path: [] for scope in sets}
     for record in ordered:
         by_set.setdefault(record.set, []).append(record)
-    sections = aggregate_sections(ordered, resample=resample)
+    aggregated = partial(aggregate_sections, resample=resample, protocol=run.protocol)
+    sections = aggregated(ordered)
     # With one file its figures are the run's: computing them twice would double the time of the largest runs.
     scoped = {
-        path: sections if len(own) == len(ordered) and ordered else aggregate_sections(own, resample=resample)
-        for path, own in by_set.items()
+        path: sections if len(own) == len(ordered) and ordered else aggregated(own) for path, own in by_set.items()
     }
     _add_warnings(sections, ordered, report_text)
     for path, figures in scoped.items():

@@ -303,6 +303,24 @@ def test_a_failed_ingestion_errors_all_its_questions(
     assert f"over 6 questions of categories 1, 2, 3, 4, 5; errors as wrong {official:.3f}" in page
 
 
+@MODES
+def test_errors_count_as_wrong_among_all_questions_that_the_headline_is_about(
+    questions: Project, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("DIARY_BREAKS", "I adopted a cat called Miso1.")
+    locomo(questions, "a", "b")
+    result = questions.run("locomo.json", "--memeval-memory", "diary:Diary", "--memeval-adversarial-in-headline", *mode)
+    result.assert_outcomes(passed=6, errors=6)
+    section, facts = questions.report()["qa"], questions.report()["case_sets"]["locomo.json"]["questions"]
+    assert section["n"]["f1"]["units"] == 6
+    assert section["errors_as_wrong"]["f1"] == pytest.approx(section["f1"] / 2)
+    assert (facts["headline"]["errors"], facts["headline"]["value"]) == (6, section["errors_as_wrong"]["f1"])
+    assert facts["answerable"] == {"n": 12, "errors": 6}
+    result.stdout.fnmatch_lines(["*errors counted as wrong, since 6 of 12 questions could not be measured*"])
+    for row in facts["categories"]:
+        assert (row["errors"], row["errors_as_wrong"]) == (row["n"] / 2, pytest.approx(row["f1"] / 2)), row["type"]
+
+
 def test_a_failed_question_leaves_the_others(questions: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIARY_SINKS", "1")
     locomo(questions, "a")
