@@ -13,6 +13,7 @@ import atexit
 import concurrent.futures._base
 import contextlib
 import logging
+import os
 import queue
 import signal
 import sys
@@ -34,6 +35,8 @@ _LOCKING = {module.__file__ for module in (concurrent.futures._base, contextlib,
 _LOCKING.add(__file__)  # an interrupt during another, which came there
 #: Functions there that wait without holding a lock, for as long as it takes.
 _WAITING = frozenset({"wait", "_wait_for_tstate_lock", "join"})
+#: The functions of pytest that are its command.
+_COMMANDS = frozenset({"console_main", "_console_main"})
 #: xdist's way to another process: a message that is cut off spoils all that follow.
 _SENDING = "execnet.gateway_base"
 
@@ -60,6 +63,8 @@ class Interrupts:
         #: Where the main thread was when an interrupt was tried that is still to be raised, and how many tries it had.
         self._seen: tuple[FrameType, int] | None = None
         self._tries = 0
+        #: The status to end with, once everything is said and the process is about to end by itself.
+        self._status: int | None = None
 
     def listen(self) -> None:
         """From now on, in the main thread; elsewhere Python hands out no signals. An interrupt that is ignored, or has
@@ -102,6 +107,18 @@ class Interrupts:
         finally:
             self._deaf_until = before
 
+    def over(self, status: int) -> None:
+        """The session has said all that it has to: an interrupt from now on keeps the process from nothing. What is
+        still going on after :data:`DEAF` seconds is ended by one, with the status that the process was to end with."""
+        self.listen()
+        self._status = status
+        self._deaf_until = time.monotonic() + DEAF
+
+    def leave_over(self) -> None:
+        """Give the signal back, unless it is pytest's own process, which has nothing left to do."""
+        if self._status is None or not _is_pytests_own_process():
+            self.leave()
+
     def end(self) -> None:
         """The session ends by itself: an interrupt that is lost from now on can keep it from nothing."""
         self._ending = True
@@ -120,6 +137,8 @@ class Interrupts:
         told = self._raised_at is not None and (self._ending or now - self._raised_at <= LOST_AFTER)
         if told or now < self._deaf_until:
             return
+        if self._status is not None:
+            _end_process(self._status)
         if frame is not None and self._is_a_bad_place(frame):
             _thread.start_new_thread(_interrupt_again, ())
             return
@@ -136,6 +155,25 @@ class Interrupts:
         self._seen = here
         self._tries += 1
         return not waits and self._tries <= AT_MOST
+
+
+def _is_pytests_own_process() -> bool:
+    """Whether the command pytest called this, and no session inside of another one's test."""
+    sessions, is_command = 0, False
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "_pytest":
+            sessions += frame.f_code.co_name == "wrap_session"
+            is_command = is_command or frame.f_code.co_name in _COMMANDS
+        frame = frame.f_back
+    return is_command and sessions <= 1
+
+
+def _end_process(status: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # it may be closed, or be what was interrupted
+            stream.flush()
+    os._exit(status)
 
 
 def _interrupt_again() -> None:

@@ -86,7 +86,7 @@ class Controller:
     def _leave_interrupts(self) -> None:
         if self.interrupts is not None:
             # Whoever has interrupted the run, and is impatient, gets no traceback of the process's end.
-            (self.interrupts.stay if self.by_hand else self.interrupts.leave)()
+            (self.interrupts.stay if self.by_hand else self.interrupts.leave_over)()
 
     def held_back(self) -> AbstractContextManager[None]:
         """Interrupts wait for what is nearly over."""
@@ -304,6 +304,14 @@ class Controller:
 
             self._end = RunEnd(self)
         self._end.finish(session)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_sessionfinish")
+    def pytest_end_quietly(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        """Outside of what pytest says last. (It looks at no other names.)"""
+        result = yield
+        if self.interrupts is not None and not self.by_hand:
+            self.interrupts.over(int(session.exitstatus))
+        return result
 
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         if self.recorded is None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:

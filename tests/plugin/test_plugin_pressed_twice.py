@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 import pytest
@@ -12,6 +13,7 @@ pytestmark = POSIX_ONLY
 
 SLOW = """
 import asyncio
+import signal
 import time
 from pathlib import Path
 
@@ -101,3 +103,79 @@ def test_an_interrupt_when_all_is_over_changes_nothing(project: Project, mode: t
     report = project.report()
     assert report["counts"] == {"scored": 4, "errored": 0, "skipped": 0, "not_run": 0, "total": 4}
     assert report["partial"] is None
+
+
+#: What other plugins and the project do when pytest has said its last line.
+SLOW_EXIT = """
+
+import atexit
+
+import pytest_memeval.interrupts
+
+pytest_memeval.interrupts.DEAF = {deaf}
+
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        Path("leaves").touch()
+        time.sleep({leaves})
+
+
+def at_exit():
+    Path("exits").touch()
+    time.sleep({exits})
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        atexit.register(at_exit)
+"""
+
+
+@MODES
+@pytest.mark.parametrize("at", ["leaves", "exits"])
+@pytest.mark.parametrize("missed", [False, True], ids=["passed", "failed"])
+def test_an_interrupt_after_the_last_line_changes_nothing(
+    project: Project, mode: tuple[str, ...], at: str, *, missed: bool
+) -> None:
+    project.write("conftest.py", SLOW + SLOW_EXIT.format(deaf=30, leaves=0.5, exits=0.5))
+    cases = good_cases(2)
+    cases[0]["expect"] = {"l1.memory_recall": "> 1" if missed else ">= 1"}
+    project.cases(cases)
+
+    with Run(project, *mode) as run:
+        run.wait_for((project.path / at).exists)
+        for _ in range(3):
+            run.interrupt()
+            time.sleep(0.02)
+        text = run.said()
+    assert run.process.returncode == (pytest.ExitCode.TESTS_FAILED if missed else pytest.ExitCode.OK), text
+    assert "Traceback" not in text
+    assert "KeyboardInterrupt" not in text
+    assert (project.path / "exits").exists()
+
+
+@MODES
+@pytest.mark.parametrize("at", ["leaves", "exits"])
+def test_what_never_ends_after_the_last_line_is_ended_by_one(project: Project, mode: tuple[str, ...], at: str) -> None:
+    seconds = {"leaves": 0.0, "exits": 0.0, at: 300.0}
+    project.write("conftest.py", SLOW + SLOW_EXIT.format(deaf=0.0, **seconds))
+    project.cases(good_cases(2))
+
+    with Run(project, *mode) as run:
+        run.wait_for((project.path / at).exists)
+        run.interrupt()
+        text = run.said()
+    assert run.process.returncode == pytest.ExitCode.OK, text
+    assert "Traceback" not in text
+    assert "2 passed" in text
+
+
+def test_a_session_inside_of_another_program_gives_the_signal_back(project: Project) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        project.cases(good_cases(2))
+        project.run().assert_outcomes(passed=2)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
