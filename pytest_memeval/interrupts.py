@@ -33,6 +33,7 @@ AGAIN_AFTER, AT_MOST = 0.005, 60
 #: Where locks are taken and given back by code that can be interrupted in between.
 _LOCKING = {module.__file__ for module in (concurrent.futures._base, contextlib, logging, queue, threading)}
 _LOCKING.add(__file__)  # an interrupt during another, which came there
+_LOCKING.add("<frozen importlib._bootstrap>")  # a module's lock: another import of it would wait for ever
 #: Functions there that wait without holding a lock, for as long as it takes.
 _WAITING = frozenset({"wait", "_wait_for_tstate_lock", "join"})
 #: The functions of pytest that are its command.

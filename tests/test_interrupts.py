@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import importlib
 import logging
 import os
 import queue
@@ -223,7 +224,12 @@ PLACES: dict[str, tuple[Callable[[], object], str]] = {
     "log": (log, logging.__file__),
     "future": (take_future, concurrent.futures._base.__file__),
     "close": (close, contextlib.__file__),
+    "import": (lambda: bootstrap._call_with_frames_removed(INTERRUPT), "<frozen importlib._bootstrap>"),
 }
+
+
+#: Has no file of its own: Python's imports are frozen into it.
+bootstrap: Any = importlib._bootstrap
 
 
 def interrupted_in(act: Callable[[], object]) -> str:

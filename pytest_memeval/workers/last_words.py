@@ -85,23 +85,29 @@ def hand_on(nodes: Iterable[Any]) -> None:
 
 
 def last_words(config: pytest.Config, nodes: Iterable[Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """What workers of this machine still say: reports of cases that had finished, and that they have ended."""
+    """What workers of this machine still say: reports of cases that had finished, and that they have ended. One that
+    goes on and on, since it has lost the interrupt, is listened to no longer than one that says nothing."""
     events = getattr(config.pluginmanager.getplugin("dsession"), "queue", None)
     waiting = {node for node in nodes if pid_of(node) is not None}
     began = time.monotonic()
-    # Whoever has said nothing by the first of these may have lost the interrupt.
-    ends = [began + PATIENCE / 2, began + PATIENCE]
-    while events is not None and waiting:
-        try:
-            name, given = events.get(timeout=max(0.0, ends[0] - time.monotonic()))
-        except queue.Empty:
-            del ends[0]
-            if not ends:
-                return
-            hand_on(waiting)
-            continue
-        node = given.get("node")
+
+    def heard(event: tuple[str, dict[str, Any]]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+        name, given = event
         if name in ("testreport", "workerfinished"):
-            yield name, node, given
+            yield name, given.get("node"), given
         if name in ("workerfinished", "errordown"):
-            waiting.discard(node)
+            waiting.discard(given.get("node"))
+
+    if events is None:
+        return
+    for until in (PATIENCE / 2, PATIENCE):
+        while waiting and (left := began + until - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                yield from heard(events.get(timeout=left))
+        if not waiting:
+            return
+        if until < PATIENCE:
+            # They may have lost the interrupt.
+            hand_on(waiting)
+    for _ in range(events.qsize()):
+        yield from heard(events.get_nowait())

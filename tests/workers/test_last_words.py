@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,12 +12,19 @@ from typing import Any
 import execnet
 import pytest
 
-from pytest_memeval.workers.last_words import hidden_interrupt, pid_of, show_places
+from pytest_memeval.workers.last_words import hidden_interrupt, last_words, pid_of, show_places
+
+
+class Node:
+    """What is used of xdist's."""
+
+    def __init__(self, gateway: Any) -> None:
+        self.gateway = gateway
 
 
 def node(spec: str, pid: int | None = 7) -> Any:
     told = SimpleNamespace(**({} if pid is None else {"pid": pid}))
-    return SimpleNamespace(gateway=SimpleNamespace(spec=execnet.XSpec(spec), _rinfo=lambda: told))
+    return Node(SimpleNamespace(spec=execnet.XSpec(spec), _rinfo=lambda: told))
 
 
 @pytest.mark.parametrize("spec", ["ssh=host", "popen//via=far", "socket=127.0.0.1:8888"])
@@ -36,6 +44,34 @@ def test_one_that_is_gone() -> None:
     lost = node("popen")
     lost.gateway._rinfo = gone
     assert pid_of(lost) is None
+
+
+#: A worker's process: says of each interrupt that it has come, and goes on.
+DEAF = """
+import signal
+signal.signal(signal.SIGINT, lambda number, frame: print("interrupted", flush=True))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@pytest.mark.timeout(60)
+def test_a_worker_that_goes_on_and_on_is_interrupted_again_and_not_heard_out_for_ever() -> None:
+    with subprocess.Popen([sys.executable, "-c", DEAF], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        worker = node("popen", pid=process.pid)
+        more = ("testreport", {"node": worker, "rep": "one more"})
+        talk = SimpleNamespace(get=lambda timeout: more, get_nowait=lambda: more, qsize=lambda: 3)
+        plugins: dict[str, Any] = {"dsession": SimpleNamespace(queue=talk)}
+        config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(getplugin=plugins.get))
+        try:
+            assert all(word == (more[0], worker, more[1]) for word in last_words(config, [worker]))
+            assert process.stdout.readline() == "interrupted\n"
+        finally:
+            process.kill()
 
 
 def raised(act: Callable[[], None]) -> pytest.ExceptionInfo[BaseException]:
