@@ -110,14 +110,17 @@ class Interrupts:
 
     def over(self, status: int) -> None:
         """The session has said all that it has to: an interrupt from now on keeps the process from nothing. What is
-        still going on after :data:`DEAF` seconds is ended by one, with the status that the process was to end with."""
+        still going on after :data:`DEAF` seconds is ended by one, with the status that the process was to end with.
+        Nothing of that where a program called pytest, which goes on by itself."""
+        if not _is_pytests_own_process():
+            return
         self.listen()
         self._status = status
         self._deaf_until = time.monotonic() + DEAF
 
     def leave_over(self) -> None:
-        """Give the signal back, unless it is pytest's own process, which has nothing left to do."""
-        if self._status is None or not _is_pytests_own_process():
+        """Give the signal back, unless the process has nothing left to do."""
+        if self._status is None:
             self.leave()
 
     def end(self) -> None:

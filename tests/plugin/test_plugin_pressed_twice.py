@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 
 import pytest
@@ -179,3 +180,36 @@ def test_a_session_inside_of_another_program_gives_the_signal_back(project: Proj
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+#: Calls pytest, and is interrupted when the session is over and pytest not yet back.
+PROGRAM = """
+import os, signal, sys, time
+import pytest
+from pytest_memeval import interrupts
+
+interrupts.DEAF = 0.1
+
+
+class Late:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_unconfigure(self, config):
+        time.sleep(0.2)
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            print("the program hears of it")
+
+
+status = pytest.main(sys.argv[1:], plugins=[Late()])
+print("the program goes on", int(status), signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+@MODES
+def test_an_interrupt_ends_no_program_that_called_pytest(project: Project, mode: tuple[str, ...]) -> None:
+    project.cases(good_cases(2))
+    project.write("program.py", PROGRAM)
+    result = project.pytester.run(sys.executable, "program.py", "-pno:hypothesispytest", *mode)
+    result.stdout.fnmatch_lines(["the program hears of it", "the program goes on 0 True"])
