@@ -12,6 +12,7 @@ from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.base import BaseEvaluator
 from pytest_memeval.rag.declared import declared_metrics
 from pytest_memeval.rag.errors import describe
+from pytest_memeval.rag.prompts import prompt_of
 from pytest_memeval.settings.model import Settings
 
 #: Parameters of an evaluator's constructor that are given the model that judges.
@@ -58,6 +59,10 @@ def _evaluator(name: str, model: Callable[[], Any], where: str) -> BaseEvaluator
         raise SettingsError(
             f"{where}: {name!r} is no evaluator: a subclass of BaseEvaluator, or a function of a sample"
         )
+    try:
+        declared_metrics(target)
+    except own_errors() as error:  # a property of the project's, or what is no names
+        raise SettingsError(f"{where}: {name!r} does not say what it gives: {describe(error)}") from error
     return target
 
 
@@ -122,7 +127,7 @@ def evaluators_of(settings: Settings, fixture: Callable[[str], Any]) -> list[Bas
 
     evaluators = build_evaluators(settings.evaluator or (), model, where)
     for evaluator in evaluators:
-        prompt = getattr(evaluator, "prompt", None)
+        prompt = prompt_of(evaluator)
         if made and prompt is not None:
             made[0].versions[f"rag_{prompt.name}"] = prompt.version
     return evaluators

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cache
 
 from pytest_memeval.documents.problems import nearest
 
 
 def declared_metrics(evaluator: object) -> tuple[str, ...]:
-    """The names in the evaluator's ``metrics``, one text being one name; none where it declares nothing."""
-    declared = getattr(evaluator, "metrics", None) or ()
-    return (declared,) if isinstance(declared, str) else tuple(map(str, declared))
+    """The names in the evaluator's ``metrics``, each once and those of a set in order, one text being one name; none
+    where it declares nothing. TypeError for what holds no names, or holds them only once."""
+    declared = getattr(evaluator, "metrics", None)
+    if declared is None or isinstance(declared, str):
+        return (declared,) if declared else ()
+    if not isinstance(declared, Collection):
+        raise TypeError(f"metrics must be a text or several, such as ('fluency',), not {type(declared).__name__}")
+    names = dict.fromkeys(map(str, declared))
+    return tuple(sorted(names)) if isinstance(declared, AbstractSet) else tuple(names)
 
 
 def undeclared(declared: tuple[str, ...], given: Iterable[str]) -> dict[str, str | None]:

@@ -15,12 +15,12 @@ from pytest_memeval.rag.base import BaseEvaluator
 from pytest_memeval.rag.calls import CaseChatModel
 from pytest_memeval.rag.declared import declared_metrics
 from pytest_memeval.rag.function_evaluator import FunctionEvaluator
+from pytest_memeval.rag.prompts import RagPrompt, prompt_of
 
-#: What an evaluator holds that changes how its work is done, and no score.
+#: What an evaluator holds that changes how its work is done, and no score; its prompt is a part of its own.
 _NOT_SCORES = frozenset(
     {
         "llm",
-        "prompt",
         "progress",
         "max_concurrency",
         "max_workers",
@@ -46,7 +46,7 @@ def key_parts(
     system = "recorded answers" if pipeline is None else identity_of(pipeline)
     if system is None or None in known or None in models:
         return None
-    prompts = [getattr(getattr(evaluator, "prompt", None), "sha256", None) for evaluator in evaluators]
+    prompts = [prompt and prompt.sha256 for prompt in map(prompt_of, evaluators)]
     options = known if trials == 1 else [known, trials]
     parts: Iterable[Any] = ("", prompts, system, [models, max_tokens], options, __version__)
     return tuple(short(json.dumps(part, sort_keys=True)) for part in parts)
@@ -68,7 +68,11 @@ def _evaluator(evaluator: BaseEvaluator) -> list[Any] | None:
 
 def _state(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values that a text can tell of; objects of the package by theirs, others by their class."""
-    return {name: _told(value) for name, value in sorted(values.items()) if name not in _NOT_SCORES}
+    return {
+        name: _told(value)
+        for name, value in sorted(values.items())
+        if name not in _NOT_SCORES and not isinstance(value, RagPrompt)
+    }
 
 
 def _told(value: Any, depth: int = 6) -> Any:

@@ -65,6 +65,12 @@ def own_prompt(name: str, text: str) -> RagPrompt:
     return RagPrompt(name, f"own-{digest[:8]}", text)
 
 
+def prompt_of(evaluator: object) -> RagPrompt | None:
+    """The evaluator's prompt, where it is one of these; what a project's own keeps under the name is its own."""
+    prompt = getattr(evaluator, "prompt", None)
+    return prompt if isinstance(prompt, RagPrompt) else None
+
+
 def numbered(passages: list[str]) -> str:
     """The passages for a prompt, each under its number from 1."""
     return "\n\n".join(f"[{number}]\n{passage}" for number, passage in enumerate(passages, 1))

@@ -21,6 +21,7 @@ from pytest_memeval.rag.declared import declared_metrics, undeclared, with_value
 from pytest_memeval.rag.errors import describe, kind_of_error
 from pytest_memeval.rag.loading import RagCase
 from pytest_memeval.rag.pipeline import answered, can_overlap, name_of
+from pytest_memeval.rag.prompts import prompt_of
 from pytest_memeval.rag.summary import finite
 from pytest_memeval.rag.types import EvalSample
 from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResult
@@ -263,9 +264,7 @@ def run_meta(setup: RagSetup, set_path: str) -> Mapping[str, Any]:
     else:
         meta = {"engine": {"name": name_of(pipeline), "version": version and str(version)}}
     prompts = {
-        f"rag_{evaluator.metrics[0]}": prompt
-        for evaluator in setup.evaluators
-        if (prompt := getattr(evaluator, "prompt", None)) is not None
+        f"rag_{prompt.name}": prompt for evaluator in setup.evaluators if (prompt := prompt_of(evaluator)) is not None
     }
     models = [model for evaluator in setup.evaluators if (model := getattr(evaluator, "llm", None)) is not None]
     versions = {stage: prompt.version for stage, prompt in sorted(prompts.items())}

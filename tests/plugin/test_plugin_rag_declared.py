@@ -81,6 +81,32 @@ class Offline(OfflineEvaluator):
         self.metrics = (*self.metrics, "extra")
 
 
+class Twice(Explicit):
+    metrics = ("polite", "polite")
+
+
+class OwnPrompt(BaseEvaluator):
+    prompt = "Rate how polite it is: {response}"
+
+    async def evaluate_sample(self, sample):
+        return {"polite": True}
+
+
+class OwnPromptDeclared(OwnPrompt):
+    metrics = {"polite"}
+    llm = object()
+
+
+class Number(Explicit):
+    metrics = 5
+
+
+class Raises(Explicit):
+    @property
+    def metrics(self):
+        raise RuntimeError("ask me later")
+
+
 class Extra(BaseEvaluator):
     metrics = ("words",)
 
@@ -211,3 +237,31 @@ class Second(BaseEvaluator):
     status, gate, section, _ = run(rag, "Second", "rag.polite >= 0.9", "--memeval-trials=2", *mode)
     assert (status, gate["status"], section["metric_errors"]) == (1, "unmeasured", {"polite": COUNT})
     assert {message.partition(":")[0] for message in messages(rag)} == {"trial 2 of 2"}
+
+
+@MODES
+@pytest.mark.parametrize("name", ["Explicit", "Twice", "OwnPrompt", "OwnPromptDeclared"])
+def test_what_an_evaluator_keeps_under_the_name_of_a_prompt_is_its_own_affair(
+    rag: Project, mode: tuple[str, ...], name: str
+) -> None:
+    status, gate, _, text = run(rag, name, "rag.polite >= 0.9", *mode)
+    assert (status, gate["status"]) == (0, "passed"), text
+    assert rag.report()["counts"]["scored"] == COUNT
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("Number", "TypeError: metrics must be a text or several, such as ('fluency',), not int"),
+        ("Raises", "RuntimeError: ask me later (ev2.py:"),
+    ],
+)
+def test_names_that_cannot_be_had_are_told_in_a_sentence(
+    rag: Project, mode: tuple[str, ...], name: str, why: str
+) -> None:
+    result = rag.run("t.memeval.jsonl", "--memeval-evaluator", f"ev2:{name}", *mode)
+    result.assert_outcomes(errors=COUNT)
+    text = result.stdout.str()
+    assert f"--memeval-evaluator: 'ev2:{name}' does not say what it gives: {why}" in text
+    assert "pytest_memeval/" not in text

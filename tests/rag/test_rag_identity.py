@@ -51,6 +51,8 @@ def parts(*evaluators: BaseEvaluator, pipeline: Any = None, max_tokens: int | No
         (Configured(tokens={"a": 1}), Configured(tokens={"a": 1}), ()),
         (Configured(tokens={"a": 1}), Configured(tokens={"a": 2}), ("options",)),
         (Configured(words={"b", "a"}), Configured(words={"a", "b"}), ()),
+        (Configured(prompt="Rate it."), Configured(prompt="Rate it."), ()),
+        (Configured(prompt="Rate it."), Configured(prompt="Rate it kindly."), ("options",)),
         (Configured(path=Path("a")), Configured(path=Path("b")), ("options",)),
         (Configured(client=object()), Configured(client=object()), ()),
         (Configured(version="1"), Configured(version="2"), ("options",)),
