@@ -57,6 +57,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _say(findings: Iterable[Finding], as_json: bool, *, done: str) -> int:
     from pytest_memeval.report.console import console_text
+    from pytest_memeval.values import ALL_STAGES
 
     seen = []
     for finding in findings:
@@ -68,7 +69,9 @@ def _say(findings: Iterable[Finding], as_json: bool, *, done: str) -> int:
     if as_json:
         print(json.dumps([asdict(finding) for finding in seen], indent=2, ensure_ascii=True))
     else:
-        print(f"failed: {', '.join(failed)}" if failed else done)
+        untried = [finding.item for finding in seen if finding.status == "not checked" and finding.item in ALL_STAGES]
+        passed = f"{done}; not checked: {', '.join(untried)}" if untried else done
+        print(f"failed: {', '.join(failed)}" if failed else passed)
     return 1 if failed else 0
 
 

@@ -125,10 +125,10 @@ def strangers_in(stage: str, outputs: Outputs, case_id: str) -> list[str]:
     return [word for other, words in MARKERS.items() if other != case_id for word in words if word in text]
 
 
-def known_ids(outputs: Outputs, existing: Iterable[Memory]) -> set[str]:
+def known_ids(given: Iterable[Memory], outputs: Outputs, existing: Iterable[Memory]) -> set[str]:
     """The ids and contents under which the case's memories may be named after conflict resolution."""
     found = {str(one.id) for one in existing} | {one.content for one in existing}
-    for memory in outputs.l1 or ():
+    for memory in given:
         found |= {str(memory.id), memory.content}
     for decision in outputs.l15 or ():
         found |= {*decision.target_ids, str(decision.result_id), str(decision.merged_content)}

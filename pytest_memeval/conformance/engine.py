@@ -9,30 +9,31 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pytest_memeval.cases.models import EvalCase
 from pytest_memeval.conformance.cases import (
     FailingModel,
     empty_case,
-    known_ids,
     odd_case,
     shape_of,
     strangers_in,
     the_two,
 )
 from pytest_memeval.conformance.finding import Finding
+from pytest_memeval.conformance.outputs import problems, remarks, told
 from pytest_memeval.engine.misspelt import meant_to_be
 from pytest_memeval.engine.protocol import STAGE_METHODS, can_overlap, protocol_problem, supported_stages
 from pytest_memeval.engine_faults import unreadable
 from pytest_memeval.harness import Harness
+from pytest_memeval.live_memories import labelled_memories
 from pytest_memeval.llm.protocol import ChatModel
+from pytest_memeval.loops import LoopBlocked
 from pytest_memeval.outputs import Outputs
 from pytest_memeval.qa.readers import can_answer
 from pytest_memeval.results import CaseError
 from pytest_memeval.runner import CaseRun
-from pytest_memeval.stages import missing_for, why_no_stage
-from pytest_memeval.values import ACTIONS, DISTILL_STAGES
+from pytest_memeval.stages import why_no_stage
+from pytest_memeval.values import DISTILL_STAGES
 
 #: Seconds that one tiny case may take.
 PATIENCE = 60.0
@@ -60,6 +61,9 @@ class Check:
     ) -> None:
         self._make, self._harness, self._llm, self._fresh, self._patience = make, harness, llm, fresh, patience
         self._folders: list[Path] = []
+        self._chained = True
+        #: Whether something in the engine never came back: what comes after waits for it, too.
+        self._hangs = False
         mode, template = next(iter(harness.templates.modes.items()))
         self.alma, self.bruno = the_two(mode, template.sections[0].id)
 
@@ -76,6 +80,8 @@ class Check:
             yield Finding("protocol", "failed", problem)
             return
         stages = supported_stages(engine)
+        # What extracts nothing is measured with --memeval-stage-input truth.
+        self._chained = "l1" in stages
         if not callable(getattr(engine, "load", None)):  # then conflict resolution is measured on an empty store alone
             self.alma, self.bruno = (replace(case, existing_memories=()) for case in (self.alma, self.bruno))
         if not stages and not can_answer(engine):
@@ -122,16 +128,23 @@ class Check:
 
     def _distillation(self, engine: object, stages: tuple[str, ...]) -> Iterator[Finding]:
         first = self._run(engine, self.alma)
-        sound = []
+        sound, left_out = [], []
         for stage in stages:
             finding = self._stage(stage, first)
             sound += [stage] if finding.status in ("ok", "warning") else []
+            left_out += [finding.text] if finding.status == "not checked" else []
             yield finding
+        if len(left_out) == len(stages) and not can_answer(engine):
+            yield Finding("outputs", "failed", f"nothing of it can be measured: {left_out[0]}")
         if not sound:
             for item in ("isolation", "reset", "determinism", "concurrency"):
                 yield Finding(item, "not checked", "no stage gave an output")
         else:
             yield from self._repeated(engine, first, sound)
+        if self._hangs:
+            for item in ("odd input", "errors"):
+                yield Finding(item, "not checked", "two cases at once never came back, and the engine with them")
+            return
         if "l1" in sound:
             yield self._odd_input(engine)
         yield self._model_failure(engine)
@@ -149,10 +162,12 @@ class Check:
         if output is None:
             voided = f"{', '.join(error.stage for error in seen.errors) or 'the stage before it'} failed"
             return Finding(stage, "not checked", seen.left_out.get(stage) or voided)
-        problems, remarks = list(_problems(stage, seen.outputs, self.alma)), list(_remarks(stage, seen.outputs))
-        if problems:
-            return Finding(stage, "failed", "; ".join(problems))
-        return Finding(stage, "warning" if remarks else "ok", "; ".join(remarks) or _told(stage, seen.outputs))
+        given = (seen.outputs.l1 or ()) if self._chained else labelled_memories(self.alma)
+        wrong, odd = list(problems(stage, seen.outputs, self.alma, given)), list(remarks(stage, seen.outputs))
+        if wrong:
+            return Finding(stage, "failed", "; ".join(wrong))
+        by_itself = "" if self._chained or stage in ("inject", "search") else "; of labelled memories, without extract"
+        return Finding(stage, "warning" if odd else "ok", "; ".join(odd) or told(stage, seen.outputs) + by_itself)
 
     def _repeated(self, engine: object, first: Seen, sound: list[str]) -> Iterator[Finding]:
         other = self._run(engine, self.bruno)
@@ -191,7 +206,13 @@ class Check:
         if not can_overlap(engine):
             yield Finding("concurrency", "ok", "its cases run one at a time: concurrent is False, or a method is plain")
             return
-        alma, bruno = self._run_together(engine, [self.alma, self.bruno])
+        try:
+            alma, bruno = self._run_together(engine, [self.alma, self.bruno])
+        except LoopBlocked:
+            self._hangs = True
+            text = f"two cases at once do not come back within {2 * self._patience:g} s, and hold the event loop"
+            yield Finding("concurrency", "failed", f"{text}; say concurrent = False")
+            return
         wrong = [
             f"{stage} of case {case.case_id} is another one"
             for case, alone, beside in ((self.alma, first, alma), (self.bruno, other, bruno))
@@ -212,12 +233,16 @@ class Check:
     def _model_failure(self, engine: object) -> Finding:
         """Whether each call of the model that fails makes its stage errored."""
         model = FailingModel(self._llm)
-        self._run(engine, self.alma, llm=model)
+        anyway = self._run(engine, self.alma, llm=model).errors
         if not model.asked:
             return Finding("errors", "not checked", "it does not ask ctx.llm: see yourself what it does on failures")
-        told = []
+        found = []
         for prompt in model.asked:
             errors = self._run(engine, self.alma, llm=FailingModel(self._llm, prompt)).errors
+            errors = tuple(error for error in errors if error not in anyway)
+            if not errors and anyway:
+                text = f"{anyway[0].stage} fails anyway: nobody can tell what it does without its model for {prompt}"
+                return Finding("errors", "not checked", text)
             if not errors:
                 return Finding(
                     "errors",
@@ -225,8 +250,8 @@ class Check:
                     f"its model could not be reached for {prompt}, and it gave outputs all the same: that counts as a "
                     "bad answer, where an exception would count as not measured",
                 )
-            told.append(f"{errors[0].stage} ({errors[0].kind})")
-        return Finding("errors", "ok", f"without its model these are errored: {', '.join(told)}")
+            found.append(f"{errors[0].stage} ({errors[0].kind})")
+        return Finding("errors", "ok", f"without its model these are errored: {', '.join(found)}")
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
@@ -241,7 +266,7 @@ class Check:
             prompts=harness.prompt_set(),
             registry=harness.registry,
             templates=harness.templates,
-            settings=replace(harness.run_settings, stages=None, chained=True, timeout=self._patience),
+            settings=replace(harness.run_settings, stages=None, chained=self._chained, timeout=self._patience),
             loop=harness.loop,
             releases=harness.releases,
             get_folder=lambda: folder,
@@ -276,9 +301,8 @@ class Check:
 
 
 def _seen(run: CaseRun) -> Seen:
-    reasons = {"load": "there is no load to fill its store", "l1": "there is no extract to give it memories"}
     left_out = {
-        stage: reasons[missing_for(stage, run.supported, chained=True)]
+        stage: "there is no load to fill its store"
         for stage, status in run.plan.idle.items()
         if status == "unsupported" and stage in run.supported
     }
@@ -288,70 +312,3 @@ def _seen(run: CaseRun) -> Seen:
 def _differences(one: Seen, other: Seen, stages: list[str]) -> list[str]:
     first, second = shape_of(one.outputs), shape_of(other.outputs)
     return [stage for stage in stages if first.get(stage) != second.get(stage)]
-
-
-# -- what an output must and should be -----------------------------------------------------------------------------
-
-
-def _problems(stage: str, outputs: Outputs, case: EvalCase) -> Iterator[str]:
-    if stage == "l1":
-        ids = [memory.id for memory in outputs.l1 or () if memory.id is not None]
-        if len(set(ids)) < len(ids):
-            yield "two memories have the same id"
-        messages = {message.id for message in case.conversation}
-        unknown = {source for memory in outputs.l1 or () for source in memory.source_message_ids} - messages
-        if unknown:
-            yield f"source_message_ids name {sorted(unknown)[0]!r}, and there is no such message"
-    if stage == "l15":
-        yield from _decision_problems(outputs, case)
-    known = known_ids(outputs, case.existing_memories)
-    placed: dict[str, Any] = {
-        "l2": [scene.memory_ids for scene in outputs.l2 or ()],
-        "template": [s.memory_ids for sections in (outputs.template or {}).values() for s in sections],
-        "inject": [block.memory_ids for block in outputs.inject_pipeline or ()],
-    }
-    strangers = sorted({name for ids in placed.get(stage, ()) for name in ids} - known)
-    if strangers:
-        yield f"it names the memory {strangers[0]!r}, and no memory of the case has this id or content"
-
-
-def _decision_problems(outputs: Outputs, case: EvalCase) -> Iterator[str]:
-    count, stored = len(outputs.l1 or ()), {memory.id for memory in case.existing_memories}
-    new = {memory.id for memory in outputs.l1 or ()}
-    seen: set[int] = set()
-    for decision in outputs.l15 or ():
-        if not 0 <= decision.memory_index < count:
-            yield f"memory_index {decision.memory_index} of a decision is none of the {count} new memories"
-        if decision.memory_index in seen:
-            yield f"there are two decisions about memory {decision.memory_index}"
-        seen.add(decision.memory_index)
-        if decision.action not in ACTIONS:
-            yield f"action {decision.action!r} is none of {', '.join(ACTIONS)}"
-        for target in decision.target_ids:
-            if target not in stored and target not in new:
-                yield f"target {target!r} of a decision is no memory of the case"
-
-
-def _remarks(stage: str, outputs: Outputs) -> Iterator[str]:
-    if stage != "l1":
-        return
-    if not outputs.l1:
-        yield "nothing was extracted from two plain sentences"
-    elif any(memory.id is None for memory in outputs.l1):
-        yield "memories have no ids: later stages have to find them by their contents"
-    dropped = sorted({str(fact.get("label")) for fact in outputs.facts if fact.get("kind") == "dropped_label"})
-    if dropped:
-        yield f"labels that the registry does not know are dropped: {', '.join(dropped)}"
-
-
-def _told(stage: str, outputs: Outputs) -> str:
-    counts = {
-        "l1": (len(outputs.l1 or ()), "memories"),
-        "l15": (len(outputs.l15 or ()), "decisions"),
-        "l2": (len(outputs.l2 or ()), "scenes"),
-        "template": (sum(len(sections) for sections in (outputs.template or {}).values()), "sections"),
-        "inject": (len(outputs.inject_labelled or ()), "blocks"),
-        "search": (sum(len(hits) for hits in (outputs.search or {}).values()), "hits"),
-    }
-    count, word = counts[stage]
-    return f"{count} {word}, of the right types"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.conformance.finding import Finding
+from pytest_memeval.conformance.patience import NoAnswer, within
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.own_code import named, own_errors, without_addresses
 
@@ -32,6 +33,8 @@ _PAIRS: tuple[tuple[list[str], list[str]], ...] = (
 
 
 def _told(error: BaseException) -> str:
+    if isinstance(error, NoAnswer):
+        return str(error)
     return redact(without_addresses(named(error)))[:300]
 
 
@@ -55,7 +58,7 @@ def model_findings(model: ChatModel, loop: LoopThread, patience: float) -> Itera
         ("llm concurrency", at_once, "three questions at once"),
     ):
         try:
-            loop.run(asyncio.wait_for(work(), patience))
+            within(loop, work(), patience)
         except own_errors() as error:  # whatever a model does
             yield Finding(item, "failed", _told(error))
         else:
@@ -101,7 +104,7 @@ def judge_findings(judge: NamedJudge, loop: LoopThread, patience: float) -> Iter
         return scores
 
     try:
-        scores = loop.run(asyncio.wait_for(all_modes(), patience))
+        scores = within(loop, all_modes(), patience)
     except own_errors() as error:  # whatever a judge does
         yield Finding("judge", "failed", _told(error))
         return
@@ -128,8 +131,8 @@ def evaluator_findings(name: str, evaluator: BaseEvaluator, loop: LoopThread, pa
     )
     item = f"evaluator {name}"
     try:
-        result = loop.run(asyncio.wait_for(evaluator.evaluate_checked(whole), patience))
-        bare = loop.run(asyncio.wait_for(evaluator.evaluate_checked(EvalSample("Where is the tower?")), patience))
+        result = within(loop, evaluator.evaluate_checked(whole), patience)
+        bare = within(loop, evaluator.evaluate_checked(EvalSample("Where is the tower?")), patience)
     except own_errors() as error:  # it may be cancelled by its own doing
         yield Finding(item, "failed", _told(error))
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.conformance.cases import messages
 from pytest_memeval.conformance.finding import Finding
+from pytest_memeval.conformance.patience import NoAnswer, within
 from pytest_memeval.datasets.models import QAPair, QuestionType, Sample, Session
 from pytest_memeval.failures import case_error
 from pytest_memeval.own_code import own_errors
@@ -55,21 +55,20 @@ def question_findings(
             embedder=harness.search.embedder(),
         )
         try:
-            async with asyncio.timeout(patience):
-                await reader.ingest(sample)
-                return await reader.retrieve(_QUESTION.question, sample, _QUESTION)
+            await reader.ingest(sample)
+            return await reader.retrieve(_QUESTION.question, sample, _QUESTION)
         finally:
             await reader.close()
 
     def run(engine: object, sample: Sample) -> list[Any]:
-        return harness.loop.run(asked(engine, sample), timeout=patience + 1)
+        return within(harness.loop, asked(engine, sample), patience)
 
     try:
         engine = make()
         try:
             first, other, again = run(engine, ALMA), run(engine, BRUNO), run(engine, ALMA)
-        except TimeoutError:
-            yield Finding("qa", "failed", f"no answer within {patience:g} s")
+        except NoAnswer as error:
+            yield Finding("qa", "failed", str(error))
             return
         except own_errors() as error:  # whatever an engine does
             told = case_error("qa", error)

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import random
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from engine_checks import check, failed, harness
 
 from pytest_memeval.cli.main import main
+from pytest_memeval.conformance.finding import Finding
 from pytest_memeval.extensions import SHIPPED, build_engine, shipped_problem
 from pytest_memeval.harness import Harness
 from pytest_memeval.options import OPTIONS
@@ -136,20 +138,20 @@ def test_each_stage_of_an_engine_is_checked_or_it_is_said_truly_why_not(
     called: set[str] = set()
     findings = check(engine_with(stages, called, load=load), harness)
     for stage in stages:
-        needs_load, needs_extract = stage in ("inject", "search"), stage in ("l15", "l2", "template")
+        by_labels = stage in ("l15", "l2", "template") and "l1" not in stages
+        needs_load = stage in ("inject", "search") or (by_labels and stage != "l15")
         if needs_load and not load:
-            expected = ("not checked", "there is no load to fill its store")
-        elif needs_extract and "l1" not in stages:
-            expected = ("not checked", "there is no extract to give it memories")
+            assert findings[stage] == Finding(stage, "not checked", "there is no load to fill its store")
+            assert METHODS[stage] not in called
         else:
             assert findings[stage].status == "ok", findings[stage]
+            assert findings[stage].text.endswith("of labelled memories, without extract") == by_labels
             assert METHODS[stage] in called
-            continue
-        assert (findings[stage].status, findings[stage].text) == expected
-        assert METHODS[stage] not in called
+    # Of an engine that was asked nothing nobody can say that it keeps to anything.
+    assert failed(findings) == ([] if called - {"load"} else ["outputs"])
 
 
-@pytest.mark.parametrize("stages", [stages for stages in SETS if "l1" in stages], ids="+".join)
+@pytest.mark.parametrize("stages", SETS, ids="+".join)
 def test_whatever_method_raises_the_check_fails(stages: tuple[str, ...], harness: Harness) -> None:
     for stage in stages:
         called: set[str] = set()
@@ -159,6 +161,8 @@ def test_whatever_method_raises_the_check_fails(stages: tuple[str, ...], harness
         for other in stages:
             if findings[other].status == "not checked":
                 assert findings[other].text == f"{stage} failed"
+    # Nor is a failure that comes anyway one of the model's.
+    assert findings["errors"].status == "not checked"
 
 
 # -- broken in one place each --------------------------------------------------------------------------------------
@@ -271,6 +275,23 @@ class SwallowingLater(Sound):
         return super().resolve(memories, ctx)
 
 
+class SwallowingAndBroken(Swallowing):
+    """What fails anyway is no answer to the model's failure."""
+
+    def resolve(self, memories: Any, ctx: Any) -> Any:
+        raise RuntimeError("always")
+
+
+class InventedTargetAlone:
+    """Has no extract: it is asked about labelled memories."""
+
+    name, version, load = "alone", "1", Sound.load
+    __init__, store = Sound.__init__, Sound.store
+
+    def resolve(self, memories: Any, ctx: Any) -> Any:
+        return [{"memory_index": 0, "action": "skip", "target_ids": ["nobody"]}]
+
+
 class Endless(Sound):
     def extract(self, conversation: Any, ctx: Any) -> Any:
         time.sleep(3)
@@ -313,6 +334,8 @@ class Remembering(Sound):
         (Picky, ["odd input"], "IndexError"),
         (Swallowing, ["errors"], "for l1_extraction"),
         (SwallowingLater, ["errors"], "for mine"),
+        (SwallowingAndBroken, ["l15"], "always"),
+        (InventedTargetAlone, ["l15"], "'nobody'"),
         (Textless, ["qa"], "a list of hits or a text"),
         (Remembering, ["qa isolation"], "only the other one says"),
     ],
@@ -328,6 +351,51 @@ def test_an_endless_stage_is_told_after_the_time_given(harness: Harness) -> None
     assert failed(findings)[0] == "l1"
     assert "timeout" in findings["l1"].text
     assert findings["isolation"].status == "not checked"
+
+
+class Locking:
+    """Holds a lock of threads while it awaits: the second of two cases keeps the first from going on."""
+
+    name, version = "locking", "1"
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    async def extract(self, conversation: Any, ctx: Any) -> Any:
+        with self.lock:
+            await asyncio.sleep(0.02)
+        return Sound.extract(self, conversation, ctx)  # type: ignore[arg-type]  # it asks nothing of the object
+
+
+class AskingWithoutEnd(Sound):
+    async def retrieve(self, query: str, ctx: Any) -> Any:
+        await asyncio.sleep(60)
+
+
+class AskingInTheWay(Sound):
+    async def retrieve(self, query: str, ctx: Any) -> Any:
+        time.sleep(20)
+
+
+class ImpatientItself(Sound):
+    def retrieve(self, query: str, ctx: Any) -> Any:
+        raise TimeoutError("the index was too slow")
+
+
+@pytest.mark.parametrize(
+    ("engine", "item", "words"),
+    [
+        (Locking, "concurrency", "two cases at once do not come back within 4 s, and hold the event loop"),
+        (AskingWithoutEnd, "qa", "no answer within 2 s"),
+        (AskingInTheWay, "qa", "no answer within 2 s: it holds the event loop"),
+        (ImpatientItself, "qa", "TimeoutError: the index was too slow"),
+    ],
+)
+def test_what_does_not_come_back_is_told_where_it_hangs(engine: Any, item: str, words: str, harness: Harness) -> None:
+    findings = check(engine, harness, patience=2)
+    assert failed(findings) == [item], findings
+    assert words in findings[item].text
+    assert engine is not Locking or findings["odd input"].status == "not checked"
 
 
 def test_with_one_object_state_and_chance_are_told_together(harness: Harness) -> None:
@@ -415,3 +483,16 @@ def test_a_misspelt_method_beside_right_ones_is_named(harness: Harness) -> None:
     assert finding.status == "failed"
     assert finding.text.startswith("supports l1; not l15, l2, ")
     assert finding.text.endswith("; it has 'serach'; did you mean 'search'?")
+
+
+def test_what_could_not_be_checked_stands_in_the_last_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = "class E:\n    name, version = 'e', '1'\n    def search(self, query, params, ctx):\n        return []\n"
+    extract = "    def extract(self, conversation, ctx):\n        return []\n"
+    (project / "partly_checked.py").write_text(source + extract, encoding="utf-8")
+    (project / "never_checked.py").write_text(source, encoding="utf-8")
+    assert main(["doctor", "--engine", "partly_checked:E"]) == 0
+    assert capsys.readouterr().out.endswith("the engine keeps to the protocol; not checked: search\n")
+    assert main(["doctor", "--engine", "never_checked:E"]) == 1
+    shown = capsys.readouterr().out
+    assert "nothing of it can be measured: there is no load to fill its store" in shown
+    assert shown.endswith("failed: outputs\n")

@@ -13,6 +13,7 @@ PARTS = """
 import asyncio
 import itertools
 import json
+import time
 
 from pytest_memeval import Verdict
 from pytest_memeval.rag import BaseEvaluator
@@ -49,6 +50,14 @@ class Braces(Model):
 class Sleeps(Model):
     async def complete(self, messages, *, stage, **rest):
         await asyncio.sleep(60)
+
+class Blocks(Model):
+    async def complete(self, messages, *, stage, **rest):
+        time.sleep(20)
+
+class Impatient(Model):
+    async def complete(self, messages, *, stage, **rest):
+        raise TimeoutError("the server was too slow")
 
 
 # matchers
@@ -91,6 +100,9 @@ def upside_down(question, truth, prediction, mode):
 def percent(question, truth, prediction, mode):
     return 100
 
+async def slow(question, truth, prediction, mode):
+    time.sleep(20)
+
 def three(question, truth, prediction):
     return True
 
@@ -110,6 +122,10 @@ class Misnamed(BaseEvaluator):
     async def evaluate_sample(self, sample):
         return {"tune": 1.0}
 
+class Slow(BaseEvaluator):
+    async def evaluate_sample(self, sample):
+        time.sleep(20)
+
 class Lacks(BaseEvaluator):
     metrics = ("tone", "mood")
     async def evaluate_sample(self, sample):
@@ -123,6 +139,10 @@ class LacksOfBare(BaseEvaluator):
 class OneText(Misnamed):
     metrics = "tune"
 """
+
+
+#: What does not come back in time.
+SLOW = ("Sleeps", "Blocks", "slow", "Slow")
 
 
 @pytest.fixture
@@ -140,7 +160,9 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("llm", "NoSchema", "llm schema", "no schemas here"),
         ("llm", "OneAtATime", "llm concurrency", "RuntimeError: busy"),
         ("llm", "Braces", "llm, llm schema, llm concurrency", "KeyError"),
-        ("llm", "Sleeps", "llm, llm schema, llm concurrency", "TimeoutError"),
+        ("llm", "Sleeps", "llm, llm schema, llm concurrency", "no answer within 2 s\n"),
+        ("llm", "Blocks", "llm, llm schema, llm concurrency", "no answer within 2 s: it holds the event loop"),
+        ("llm", "Impatient", "llm, llm schema, llm concurrency", "TimeoutError: the server was too slow"),
         ("matcher", "match", "", "one to one, equal texts found"),
         ("matcher", "twice", "matcher", "twice"),
         ("matcher", "beyond", "matcher", "paired truth 0 with prediction 0, but there are"),
@@ -152,8 +174,10 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("judge", "upside_down", "", "a right answer is no better than a wrong one"),
         ("judge", "percent", "judge", "not a Verdict, a score from 0 to 1, or a boolean"),
         ("judge", "three", "judge", "TypeError"),
+        ("judge", "slow", "judge", "no answer within 2 s"),
         ("evaluator", "words", "", "words 2"),
         ("evaluator", "raises", "evaluator doctored:raises", "no attribute 'answer'"),
+        ("evaluator", "Slow", "evaluator doctored:Slow", "no answer within 2 s"),
         ("evaluator", "a_list", "", "it measured nothing of a whole sample"),
         ("evaluator", "Lacks", "evaluator doctored:Lacks", "mood: the evaluator declares it, and the result lacks it"),
         ("evaluator", "LacksOfBare", "", "tone, of a sample without an answer: the evaluator declares it"),
@@ -170,7 +194,7 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_part_is_checked_and_fails_in_the_right_place(
     option: str, name: str, failed: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = main(["doctor", f"--{option}", f"doctored:{name}", "--timeout", "1" if name == "Sleeps" else "30"])
+    status = main(["doctor", f"--{option}", f"doctored:{name}", "--timeout", "2" if name in SLOW else "30"])
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == (f"failed: {failed}" if failed else "the parts keep to their protocols")
     assert words in out
