@@ -123,7 +123,7 @@ class Resumer:
             return Resumption(key)
         state = stored.state(node_id, key)
         if state == CHANGED:
-            return Resumption(key, state, stored.changes(node_id, key) if key else (OWN_FIXTURES,))
+            return Resumption(key, state, stored.changes(node_id, key))
         record = stored.take(node_id, key)
         if record is None:
             return Resumption(key, ABSENT if state == TAKEN else state)

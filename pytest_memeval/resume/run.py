@@ -171,8 +171,11 @@ class StoredRun:
         return TAKEN if line.key and line.key == key else CHANGED
 
     def changes(self, node_id: str, key: str) -> tuple[str, ...]:
+        """The parts in which a case differs from the earlier one. Without both keys nobody can tell."""
         line = self._lines.get(node_id)
-        return changed_parts(line.key, key) if line is not None else ()
+        if line is None:
+            return ()
+        return changed_parts(line.key, key) if line.key and key else (UNKNOWN,)
 
     def take(self, node_id: str, key: str) -> CaseResult | None:
         """The case's record, once: a second attempt at the same item runs it. ``None`` for one that is to be run."""
@@ -260,6 +263,8 @@ def journal_of_text(lines: bytes) -> Path:
 
 #: Named among what has changed for a case whose stages a fixture of the project's own gives.
 OWN_FIXTURES = "fixtures of the project"
+#: The same for one that depends, now or in the earlier run, on what has no version and no source to be known by.
+UNKNOWN = "parts that cannot be recognised"
 
 
 @dataclass(slots=True)
@@ -290,7 +295,7 @@ class ResumeCount:
             "from": self.run,
             "cases": counts[TAKEN],
             "run_again": {state: counts[state] for state in (CHANGED, ERRORED, ABSENT)},
-            "changed": [part for part in (*PARTS, OWN_FIXTURES) if part in parts],
+            "changed": [part for part in (*PARTS, OWN_FIXTURES, UNKNOWN) if part in parts],
             "unreadable_lines": self.unreadable,
         }
 

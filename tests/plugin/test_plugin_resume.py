@@ -311,6 +311,18 @@ def memeval_l1(memeval_l1):
     assert counting.report()["environment"]["resumed"]["changed"] == ["fixtures of the project"]
 
 
+@MODES
+def test_nobody_can_tell_what_changed_since_a_run_with_such_a_fixture(counting: Project, mode: tuple[str, ...]) -> None:
+    fixture = "\n\n@pytest.fixture\ndef memeval_db(memeval_db):\n    return memeval_db\n"
+    counting.write("conftest.py", CONFTEST + fixture)
+    counting.cases(good_cases(2))
+    counting.run("--memeval-output", "first", *mode).assert_outcomes(passed=2)
+    counting.write("conftest.py", CONFTEST)
+    result = counting.run("--memeval-resume", "first", *mode)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*2 changed*what changed: parts that cannot be recognised"])
+
+
 def test_a_flaky_case_is_run_by_its_second_attempt(counting: Project) -> None:
     counting.cases([missing("eval-001")])
     counting.run("--memeval-output", "first").assert_outcomes(failed=1)

@@ -75,7 +75,14 @@ def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
 def test_what_changed_is_named() -> None:
     other = ".".join("abXdeYg")
     assert changed_parts(KEY, other) == ("prompts", "options")
-    assert changed_parts("", KEY) == PARTS
+    assert changed_parts("a.b", KEY) == PARTS
+
+
+@pytest.mark.parametrize(("old", "new"), [("", KEY), (KEY, ""), ("", "")])
+def test_without_a_key_nobody_can_tell_what_changed(tmp_path: Path, old: str, new: str) -> None:
+    stored = StoredRun(write(tmp_path / "journal.jsonl", line("s::a", resume_key=old)))
+    assert stored.state("s::a", new) == CHANGED
+    assert stored.changes("s::a", new) == ("parts that cannot be recognised",)
 
 
 def test_which_journal_is_meant(tmp_path: Path) -> None:
