@@ -249,7 +249,9 @@ class CaseMetrics:
                 tables[one.name] = {_key(value): 1}
             elif isinstance(value, Mapping):
                 found = {f"{one.name}.{_key(key)}": part for key, part in value.items()}
-                ratios.update({name: (_number(part), 1.0) for name, part in found.items()})
+                if len(found) < len(value):
+                    raise MetricError(f"two of its keys have the same name: {list(value)}")
+                ratios.update({name: (_part(name, part), 1.0) for name, part in found.items()})
                 shares += [name for name, part in found.items() if isinstance(part, bool)]
             else:
                 ratios[one.name] = (_number(value), 1.0)
@@ -270,9 +272,16 @@ def _functions_own() -> tuple[type[BaseException], ...]:
     return (*own_errors(), asyncio.CancelledError)
 
 
+def _part(name: str, value: object) -> float:
+    if not isinstance(value, Real):
+        given = type(value).__name__
+        raise MetricError(f"{name}: a mapping holds numbers and bools, not {given}; leave out what was not measured")
+    return _number(value)
+
+
 def _number(value: object) -> float:
     if not isinstance(value, Real):
-        raise MetricError(f"a metric gives a number, a bool, a text or a mapping of these, not {type(value).__name__}")
+        raise MetricError(f"a metric gives a number, a bool, a text or a mapping, not {type(value).__name__}")
     number = float(value)
     if not math.isfinite(number):
         raise MetricError(f"a metric gave {number}; give None where there is nothing to measure")

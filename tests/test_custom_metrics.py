@@ -72,6 +72,20 @@ def test_what_is_no_value_is_an_error(value: Any) -> None:
     assert [error.kind for error in found.errors] == ["metric_value"]
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([1], "a metric gives a number, a bool, a text or a mapping, not list"),
+        ({"a": 1, "b": "x"}, "m.b: a mapping holds numbers and bools, not str; leave out what was not measured"),
+        ({"a": None}, "m.a: a mapping holds numbers and bools, not NoneType; leave out what was not measured"),
+        ({"a b": 0, "a_b": 1}, "two of its keys have the same name: ['a b', 'a_b']"),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_said_truly(value: Any, words: str) -> None:
+    (error,) = measured(lambda case, outputs: value).errors
+    assert words in error.message
+
+
 def test_an_exception_is_an_error_with_its_place() -> None:
     def broken(case: Any, outputs: Any) -> float:
         return 1 / 0
