@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -15,8 +17,12 @@ _PASSED_OVER = frozenset({"__pycache__", "node_modules", ".git", ".venv"})
 def identity_of(thing: object) -> str | None:
     """The thing's class and ``name`` with its ``version``, else with a hash of the source files of its package.
 
-    ``None`` where it has no version and its source cannot be found (made by ``exec``, or of compiled code alone).
+    A ``functools.partial`` is what it calls and is given. ``None`` where something has no version and its source cannot
+    be found (made by ``exec``, or of compiled code alone).
     """
+    if isinstance(thing, partial) and getattr(thing, "version", None) is None:
+        parts = [identity_of(thing.func), _told([list(thing.args), thing.keywords])]
+        return None if None in parts else " ".join(map(str, parts))
     owner = thing if inspect.ismodule(thing) or inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
     module = owner.__name__ if inspect.ismodule(owner) else getattr(owner, "__module__", "")
     label = f"{module}:{getattr(owner, '__qualname__', '')} {getattr(thing, 'name', '')}"
@@ -25,6 +31,21 @@ def identity_of(thing: object) -> str | None:
         return f"{label} {version}"
     digest = source_digest(str(module))
     return None if digest is None else f"{label} sha256:{digest}"
+
+
+def _told(value: object) -> str | None:
+    """A value as a text that is another where it is another one; of an object it is the object's own."""
+    if value is None or isinstance(value, str | int | float | bool | bytes | Path):
+        return repr(value)
+    parts: list[object]
+    if isinstance(value, list | tuple):
+        parts = list(value)
+    elif isinstance(value, Mapping):
+        parts = [list(pair) for pair in value.items()]
+    else:
+        return identity_of(value)
+    told = [_told(part) for part in parts]
+    return None if None in told else f"{type(value).__name__}({', '.join(map(str, told))})"
 
 
 def source_digest(module: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from pytest_memeval.rag.types import EvalDataset, EvalSample
@@ -86,8 +87,10 @@ async def answer_on(pipeline: Any, query: str, contexts: Sequence[str]) -> str:
 
 
 def name_of(pipeline: Any) -> str:
-    """The pipeline's ``name``, a function's own, else its class's."""
+    """The pipeline's ``name``, a function's own (also of a ``functools.partial``), else its class's."""
     named = getattr(pipeline, "name", None) or getattr(pipeline, "__qualname__", None)
+    if named is None and isinstance(pipeline, partial):
+        return name_of(pipeline.func)
     return str(named or type(pipeline).__name__)
 
 

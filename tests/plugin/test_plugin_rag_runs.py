@@ -194,6 +194,22 @@ def test_what_a_taken_sample_depends_on(rag: Project, options: list[str], change
         result.stdout.fnmatch_lines([f"*what changed: {changed}*"])
 
 
+@MODES
+def test_a_pipeline_with_other_arguments_is_another_one(rag: Project, mode: tuple[str, ...]) -> None:
+    rag.write("answers.py", "def answer(query, k):\n    return f'answer {k}', [query]\n")
+    rag.write("chosen.py", "import functools\nfrom answers import answer\n\nmade = functools.partial(answer, k=1)\n")
+    write(rag, [{"id": f"s{n}", "query": "Which?", "ground_truth": "answer 22"} for n in range(2)])
+    options = ("a.memeval.jsonl", *by("Noted"), "--memeval-rag-pipeline", "chosen:made", *mode)
+    rag.run(*options, "--memeval-output", "first")
+    result = rag.run(*options, "--memeval-resume", "first", fresh=True)
+    result.stdout.fnmatch_lines(["2 of 2 case(s) taken from run*"])
+    rag.write("chosen.py", "import functools\nfrom answers import answer\n\nmade = functools.partial(answer, k=22)\n")
+    result = rag.run(*options, "--memeval-resume", "first", fresh=True)
+    result.stdout.fnmatch_lines(["0 of 2 case(s) taken from run*what changed: engine"])
+    assert {one["outputs"]["rag"]["response"] for one in rag.report()["per_case"]} == {"answer 22"}
+    assert rag.report()["engine"]["name"] == "answer"
+
+
 def test_errored_and_changed_samples_run_again(rag: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as context:
         context.setenv("RAG_RAISES", "s1")

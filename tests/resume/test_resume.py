@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import types
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -196,3 +197,32 @@ def test_what_has_no_source_is_not_known(monkeypatch: pytest.MonkeyPatch) -> Non
     bare = types.ModuleType("bare_module_of_a_test")
     monkeypatch.setitem(sys.modules, bare.__name__, bare)
     assert source_digest(bare.__name__) is None
+
+
+def configured(*given: Any, **named: Any) -> None:
+    """A function that a test gives arguments to beforehand."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (partial(configured, 1), partial(configured, 2)),
+        (partial(configured, k=1), partial(configured, k="1")),
+        (partial(configured, [1, (2, None)]), partial(configured, [1, [2, None]])),
+        (partial(configured, options={"k": 1.0}), partial(configured, options={"k": True})),
+        (partial(configured, partial(configured, 1)), partial(configured, partial(configured, 2))),
+        (partial(configured, Path("a")), partial(configured, Path("b"))),
+        (partial(configured), partial(write)),
+    ],
+)
+def test_a_function_with_arguments_is_known_by_both(one: Any, other: Any) -> None:
+    assert None not in (identity_of(one), identity_of(other))
+    assert identity_of(one) != identity_of(other)
+    assert identity_of(one) == identity_of(partial(one.func, *one.args, **one.keywords))
+
+
+def test_what_it_is_given_may_be_unknown_and_a_version_says_it_all() -> None:
+    unknown = partial(configured, iter(()))
+    assert identity_of(unknown) is None
+    unknown.version = "2"  # type: ignore[attr-defined]  # any attribute can be set
+    assert str(identity_of(unknown)).endswith(" 2")
