@@ -78,6 +78,19 @@ def default_expectations(case: EvalCase, default: Sequence[Threshold]) -> tuple[
     )
 
 
+def kind_defaults(case: KindCase, sections: Collection[str], default: Sequence[Threshold]) -> tuple[Threshold, ...]:
+    """The defaults that are about a case of another kind: on a metric of the kind's ``sections`` on which it has no
+    threshold of its own."""
+    if not default:
+        return ()
+    named = {threshold.path for threshold in case.expect}
+    return tuple(
+        threshold
+        for threshold in default
+        if threshold.path.section in sections and threshold.path not in named and fits_filters(threshold.path, case)
+    )
+
+
 def fits_filters(path: MetricPath, case: EvalCase | KindCase) -> bool:
     """Whether the case is one of those that the path's filters leave."""
     values = {"difficulty": (case.difficulty,), "source": (case.source,), "tag": case.tags}

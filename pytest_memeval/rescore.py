@@ -11,9 +11,10 @@ from pytest_memeval.assets.registry import Registry
 from pytest_memeval.cases.models import CaseSet, EvalCase
 from pytest_memeval.corpus import set_cutoffs
 from pytest_memeval.custom_metrics import SECTION
-from pytest_memeval.expectations import default_expectations, expectations_of, missed_expectations
-from pytest_memeval.kinds import KindCase, KindSet, kind_named
+from pytest_memeval.expectations import default_expectations, expectations_of, kind_defaults, missed_expectations
+from pytest_memeval.kinds import KindCase, KindSet, kind_named, sections_of
 from pytest_memeval.measuring.repeated_ids import repeated_in, without_what_built_on
+from pytest_memeval.metrics.catalog import metric_stages
 from pytest_memeval.metrics.l1 import PRIORITY_TOLERANCE
 from pytest_memeval.metrics.search import CUTOFFS
 from pytest_memeval.metrics.thresholds import Gate, Threshold, parse_gate
@@ -24,7 +25,7 @@ from pytest_memeval.report.reader import ReportError, records_of, run_of, sets_o
 from pytest_memeval.results import CaseError, CaseResult, RunInfo, StageStatus
 from pytest_memeval.scopes import set_info
 from pytest_memeval.scoring import CaseScorer, ScoringOptions
-from pytest_memeval.stages import CHAIN
+from pytest_memeval.stages import CHAIN, why_null
 from pytest_memeval.trials.records import single_records, together
 from pytest_memeval.truths import truth_stages
 from pytest_memeval.values import DISTILL_STAGES
@@ -79,7 +80,7 @@ def rescore_report(
             registry = getattr(case_sets[record.set], "registry", None)
             loaded = case_sets[record.set]
             if isinstance(loaded, KindSet) and isinstance(case, KindCase):
-                results.append(_rescore_kind(record, case, loaded, run))
+                results.append(_rescore_kind(record, case, loaded, change, run))
             else:
                 assert isinstance(case, EvalCase)
                 results.append(rescore_case(record, case, here, run, registry))
@@ -155,7 +156,7 @@ def rescore_case(
     if record.trials:
         parts = [rescore_case(part, case, change, run, registry) for part in single_records(record)]
         whole = together(record, parts)
-        return whole if whole.errors else replace(whole, missed_expectations=_missed(whole, case, change, run))
+        return _held_against(whole, case, change, run)
     described = replace(
         record,
         source=case.source,
@@ -183,37 +184,41 @@ def rescore_case(
     if SECTION in record.sections:
         sections[SECTION] = record.sections[SECTION]
     errors = (*(error for error in record.errors if _still_counts(error, status)), *lost)
-    thresholds = expectations_of(case, selected, change.expect)
-    optional = [one for one in default_expectations(case, change.expect) if one not in case.expect]
-    return replace(
+    scored = replace(
         described,
         outcome="errored" if errors else "skipped" if was_idle and "scored" not in status.values() else "scored",
         stages=status,
         sections=sections,
         errors=errors,
-        missed_expectations=() if errors else tuple(missed_expectations(sections, thresholds, optional)),
-        has_expectations=bool(thresholds),
     )
+    return _held_against(scored, case, change, run)
 
 
-def _missed(record: CaseResult, case: EvalCase, change: Rescoring, run: RunInfo) -> tuple[str, ...]:
-    """The thresholds that the averages of a case's trials miss."""
+def _held_against(record: CaseResult, case: EvalCase, change: Rescoring, run: RunInfo) -> CaseResult:
+    """The record with the thresholds that its figures miss, and why, as the run itself says it."""
+
+    def why(threshold: Threshold) -> str:
+        stages = metric_stages(threshold.path.section, threshold.path.metric)
+        engine, chained = str(run.engine.get("name")), run.stage_input == "chained"
+        return why_null(stages, record.stages, run.supported_stages, engine=engine, chained=chained)
+
     selected = None if "all" in run.stages else frozenset(run.stages)
-    optional = [one for one in default_expectations(case, change.expect) if one not in case.expect]
     thresholds = expectations_of(case, selected, change.expect)
-    return tuple(missed_expectations(record.sections, thresholds, optional))
+    optional = [one for one in default_expectations(case, change.expect) if one not in case.expect]
+    missed = () if record.errors else tuple(missed_expectations(record.sections, thresholds, optional, why))
+    return replace(record, missed_expectations=missed, has_expectations=bool(thresholds))
 
 
-def _rescore_kind(record: CaseResult, case: KindCase, case_set: KindSet, run: RunInfo) -> CaseResult:
+def _rescore_kind(record: CaseResult, case: KindCase, case_set: KindSet, change: Rescoring, run: RunInfo) -> CaseResult:
     if record.outcome == "skipped":
         return record
     if record.trials:
         before = single_records(record)
-        parts = [_rescore_kind(part, case, case_set, run) for part in before]
+        parts = [_rescore_kind(part, case, case_set, change, run) for part in before]
         if all(part is was for part, was in zip(parts, before, strict=True)):
             return record
         whole = together(record, parts)
-        return whole if whole.errors else replace(whole, missed_expectations=_missed_of(whole, case))
+        return _kind_held_against(whole, case, change)
     if case.problems:
         return _invalid(replace(record, content_hash=case.content_hash, line=case.line), case)
     again = kind_named(record.kind).rescore(record, case, case_set, run.protocol or {})
@@ -223,12 +228,15 @@ def _rescore_kind(record: CaseResult, case: KindCase, case_set: KindSet, run: Ru
     own = {name: before for name, before in record.stages.items() if name.startswith(f"{SECTION}.")}
     kept = {SECTION: record.sections[SECTION]} if SECTION in record.sections else {}
     again = replace(again, stages={**again.stages, **own}, sections={**again.sections, **kept})
-    missed = () if again.errors else _missed_of(again, case)
-    return replace(again, missed_expectations=missed, has_expectations=bool(case.expect))
+    return _kind_held_against(again, case, change)
 
 
-def _missed_of(record: CaseResult, case: KindCase) -> tuple[str, ...]:
-    return tuple(missed_expectations(record.sections, case.expect))
+def _kind_held_against(record: CaseResult, case: KindCase, change: Rescoring) -> CaseResult:
+    """The same for a case of another kind."""
+    added = kind_defaults(case, (*sections_of(record.kind), SECTION), change.expect)
+    thresholds = (*case.expect, *added)
+    missed = () if record.errors else tuple(missed_expectations(record.sections, thresholds, added))
+    return replace(record, missed_expectations=missed, has_expectations=bool(thresholds))
 
 
 def _invalid(record: CaseResult, case: EvalCase | KindCase) -> CaseResult:

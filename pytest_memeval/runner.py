@@ -449,7 +449,7 @@ class CaseRun:
         path = threshold.path
         stages = metric_stages(path.section, path.metric)
         name = str(getattr(self.engine, "name", type(self.engine).__name__))
-        return why_null(stages, self.plan, self.supported, engine=name, chained=self.settings.chained)
+        return why_null(stages, self.plan.idle, self.supported, engine=name, chained=self.settings.chained)
 
     def trial_records(self) -> tuple[dict[str, Any], ...]:
         """Each trial by itself, for a case that is measured several times."""

@@ -159,14 +159,20 @@ def why_idle(plan: StagePlan, supported: Collection[str], *, engine: str, chaine
 
 
 def why_null(
-    stages: Collection[str], plan: StagePlan, supported: Collection[str], *, engine: str, chained: bool
+    stages: Collection[str],
+    idle: Mapping[str, StageStatus],
+    supported: Collection[str],
+    *,
+    engine: str,
+    chained: bool,
 ) -> str:
-    """Why a metric that is measured by ``stages`` has no value in a case, in a few words."""
+    """Why a metric that is measured by ``stages`` has no value in a case, in a few words; ``idle``: why each stage that
+    is not measured there is not."""
     for stage in stages:
-        if plan.idle.get(stage) == "unsupported":
+        if idle.get(stage) == "unsupported":
             lacking = f"{missing_for(stage, supported, chained=chained)} for {stage}" if stage in supported else stage
             return f"engine {engine} lacks {lacking}"
-        if plan.idle.get(stage) == "no_truth":
+        if idle.get(stage) == "no_truth":
             return f"the case has no label for {stage}"
     if not stages:
         return "no metric of this name gave a figure for the case"

@@ -271,17 +271,9 @@ class KindRun(ABC):
         """The default thresholds that are about this case: on a metric that it has no threshold of its own on."""
         if not self.default_expect:
             return ()
-        from pytest_memeval.expectations import fits_filters
+        from pytest_memeval.expectations import kind_defaults
 
-        named = {threshold.path for threshold in self.case.expect}
-        sections = (*sections_of(self.kind), "metrics")
-        return tuple(
-            threshold
-            for threshold in self.default_expect
-            if threshold.path.section in sections
-            and threshold.path not in named
-            and fits_filters(threshold.path, self.case)
-        )
+        return kind_defaults(self.case, (*sections_of(self.kind), SECTION), self.default_expect)
 
     @property
     def has_expectations(self) -> bool:

@@ -419,6 +419,8 @@ def test_a_null_says_whether_the_engine_or_the_case_lacks_something(
     said = f"{metric} is null here, expected >= 0.5: {NULLS[metric]}"
     assert f"[expect] {said}" in result.stdout.str()
     assert project.report()["per_case"][0]["missed_expectations"] == [said]
+    assert main(["rescore", str(project.path / "out"), "--output", str(project.path / "again")]) == 0
+    assert project.report("again")["per_case"][0]["missed_expectations"] == [said]
 
 
 @MODES

@@ -65,6 +65,20 @@ def test_the_same_labels_give_the_same_report(asked: ChatProject, monkeypatch: p
             assert rescored[name] == report[name], name
 
 
+@pytest.mark.parametrize("mode", [(), ("-n", "2"), ("--memeval-trials", "2")], ids=["serial", "n2", "trials"])
+def test_default_thresholds_hold_for_questions_that_are_scored_again(asked: ChatProject, mode: tuple[str, ...]) -> None:
+    asked.write("pytest.ini", "[pytest]\nmemeval_expect =\n    qa.f1 >= 0.99\n    qa.f1{tag=temporal} >= 0.5\n")
+    asked.run("locomo.json", "--memeval-memory", "bm25", "--memeval-answerer", "extractive", *mode)
+    report = asked.report()
+    missed = [entry["missed_expectations"] for entry in report["per_case"]]
+    assert any(missed)
+    assert all(entry["has_expectations"] for entry in report["per_case"])
+    rescored = again(asked)
+    assert [entry["missed_expectations"] for entry in rescored["per_case"]] == missed
+    assert all(entry["has_expectations"] for entry in rescored["per_case"])
+    assert stable(rescored)["per_case"] == stable(report)["per_case"]
+
+
 def test_a_corrected_label_changes_its_question(asked: ChatProject) -> None:
     asked.chat("locomo.json", "--memeval-judge-model", "judge-1")
     before = asked.report()
