@@ -122,8 +122,10 @@ def resumed_text(report: Mapping[str, Any], lang: str) -> str | None:
     resumed = report["environment"].get("resumed")
     if resumed is None:
         return None
-    again = sum(resumed["run_again"].values())
-    why = text("terminal.resumed_why", lang, **resumed["run_again"]) if again else ""
+    counts = {"unusable": 0, **resumed["run_again"]}  # which older reports do not tell
+    again = sum(counts.values())
+    unusable = text("terminal.resumed_unusable", lang, count=counts["unusable"]) if counts["unusable"] else ""
+    why = text("terminal.resumed_why", lang, **{**counts, "unusable": unusable}) if again else ""
     line = text(
         "terminal.resumed", lang, cases=resumed["cases"], total=report["counts"]["total"], run=resumed["from"],
         again=again, why=why,

@@ -12,7 +12,7 @@ import pytest
 from pytest_memeval.engine.databases import kept_folder
 from pytest_memeval.restoring import restore
 from pytest_memeval.resume.key import CaseKeys, NoIdentity
-from pytest_memeval.resume.run import ABSENT, CHANGED, OWN_FIXTURES, TAKEN, StoredRun
+from pytest_memeval.resume.run import CHANGED, OWN_FIXTURES, TAKEN, UNUSABLE, StoredRun
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.prompts import PromptSet
@@ -109,10 +109,10 @@ class Resumer:
         if state == CHANGED:
             return Resumption(key, state, stored.changes(item.nodeid, key) if key else (OWN_FIXTURES,))
         if run is None or not self.takes(item, key):
-            return Resumption(key, ABSENT if state == TAKEN else state)
+            return Resumption(key, UNUSABLE if state == TAKEN else state)
         record = stored.take(item.nodeid, key)
         if record is None or not _restored(run, record):
-            return Resumption(key, ABSENT)
+            return Resumption(key, UNUSABLE)
         return Resumption(key, TAKEN)
 
     def resume_kind(self, node_id: str, run: KindRun) -> Resumption:
@@ -126,8 +126,8 @@ class Resumer:
             return Resumption(key, state, stored.changes(node_id, key))
         record = stored.take(node_id, key)
         if record is None:
-            return Resumption(key, ABSENT if state == TAKEN else state)
-        return Resumption(key, TAKEN if run.restore(record) else ABSENT)
+            return Resumption(key, UNUSABLE if state == TAKEN else state)
+        return Resumption(key, TAKEN if run.restore(record) else UNUSABLE)
 
     def keep_databases(self, node_id: str, folder: Path) -> None:
         """Copy what the earlier run kept of a case that was taken from it."""

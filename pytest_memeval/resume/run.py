@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 POLICY_KEY = "report_text"
 #: What became of a case in a resumed run.
 TAKEN, CHANGED, ERRORED, ABSENT = "taken", "changed", "errored", "absent"
+#: It is there, and cannot be taken: its databases were not kept, its record is damaged, or it was taken once already.
+UNUSABLE = "unusable"
 
 _RUN_ID = re.compile(r'"run_id":\s*"([^"]+)"')
 _OTHER_JOURNAL = re.compile(r"journal-(.+)\.jsonl")
@@ -111,6 +113,7 @@ class StoredRun:
         #: Whether the only line is the beginning of a record.
         self._is_cut_off = False
         self._lines: dict[str, _Line] = {}
+        self._taken: set[str] = set()
         try:
             with journal.open("rb") as file:
                 self._index(file)
@@ -162,10 +165,10 @@ class StoredRun:
         return len(self._lines)
 
     def state(self, node_id: str, key: str) -> str:
-        """What is to become of a case with this key: one of TAKEN, CHANGED, ERRORED, ABSENT."""
+        """What is to become of a case with this key: one of TAKEN, CHANGED, ERRORED, ABSENT, UNUSABLE."""
         line = self._lines.get(node_id)
         if line is None:
-            return ABSENT
+            return UNUSABLE if node_id in self._taken else ABSENT
         if not line.scored:
             return ERRORED
         return TAKEN if line.key and line.key == key else CHANGED
@@ -182,6 +185,7 @@ class StoredRun:
         if self.state(node_id, key) != TAKEN:
             return None
         line = self._lines.pop(node_id)
+        self._taken.add(node_id)
         with self.journal.open("rb") as file:
             file.seek(line.start)
             raw = file.read(line.length)
@@ -287,14 +291,14 @@ class ResumeCount:
         return self.states.get(node_id) == TAKEN
 
     def to_json(self) -> dict[str, Any]:
-        counts = dict.fromkeys((TAKEN, CHANGED, ERRORED, ABSENT), 0)
+        counts = dict.fromkeys((TAKEN, CHANGED, ERRORED, ABSENT, UNUSABLE), 0)
         for state in self.states.values():
             counts[state] += 1
         parts = {part for changed in self.changes.values() for part in changed}
         return {
             "from": self.run,
             "cases": counts[TAKEN],
-            "run_again": {state: counts[state] for state in (CHANGED, ERRORED, ABSENT)},
+            "run_again": {state: counts[state] for state in (CHANGED, ERRORED, ABSENT, UNUSABLE)},
             "changed": [part for part in (*PARTS, OWN_FIXTURES, UNKNOWN) if part in parts],
             "unreadable_lines": self.unreadable,
         }

@@ -323,12 +323,30 @@ def test_nobody_can_tell_what_changed_since_a_run_with_such_a_fixture(counting: 
     result.stdout.fnmatch_lines(["*2 changed*what changed: parts that cannot be recognised"])
 
 
-def test_a_flaky_case_is_run_by_its_second_attempt(counting: Project) -> None:
+@MODES
+def test_a_flaky_case_is_run_by_its_second_attempt(counting: Project, mode: tuple[str, ...]) -> None:
     counting.cases([missing("eval-001")])
     counting.run("--memeval-output", "first").assert_outcomes(failed=1)
     asked(counting)
-    counting.run("--memeval-resume", "first", "--reruns", "1")
+    result = counting.run("--memeval-resume", "first", "--reruns", "1", *mode)
     assert asked(counting) == ids(1)
+    said = "1 run anew (0 changed, 0 errored there, 0 not in it, 1 in it, but not to be taken)"
+    result.stdout.fnmatch_lines([f"0 of 1 case(s) taken from run first, {said}"])
+
+
+@MODES
+def test_cases_whose_databases_lack_are_in_the_run_all_the_same(counting: Project, mode: tuple[str, ...]) -> None:
+    counting.cases(good_cases(2))
+    counting.run("--memeval-output", "first").assert_outcomes(passed=2)
+    result = counting.run("--memeval-resume", "first", "--memeval-keep-db", *mode)
+    said = "2 run anew (0 changed, 0 errored there, 0 not in it, 2 in it, but not to be taken)"
+    result.stdout.fnmatch_lines([f"0 of 2 case(s) taken from run first, {said}"])
+    assert counting.report()["environment"]["resumed"]["run_again"] == {
+        "changed": 0,
+        "errored": 0,
+        "absent": 0,
+        "unusable": 2,
+    }
 
 
 @SLOW_IN_TWO

@@ -19,9 +19,10 @@ TERMINAL_TEXTS: Mapping[str, tuple[str, str]] = {
         "从运行 {run} 沿用 {cases} 个用例（共 {total} 个），重新运行 {again} 个{why}",
     ),
     "resumed_why": (
-        " ({changed} changed, {errored} errored there, {absent} not in it)",
-        "（有变化 {changed} 个，之前出错 {errored} 个，之前没有 {absent} 个）",
+        " ({changed} changed, {errored} errored there, {absent} not in it{unusable})",
+        "（有变化 {changed} 个，之前出错 {errored} 个，之前没有 {absent} 个{unusable}）",
     ),
+    "resumed_unusable": (", {count} in it, but not to be taken", "，有记录但无法沿用 {count} 个"),
     "resumed_changed": ("; what changed: {parts}", "；变化之处：{parts}"),
     "variant_line": (
         "{name}: {scored} scored, {errored} errored, {skipped} skipped, {not_run} not run{figures}",
