@@ -144,7 +144,7 @@ def why_idle(plan: StagePlan, supported: Collection[str], *, engine: str, chaine
     if any(stage in MEASURED for stage in plan.scored):
         return None
     lacking = [
-        stage if stage not in supported else f"{missing_for(stage, supported, chained=chained)} for {stage}"
+        stage if stage not in supported else f"{_missing_for(stage, supported, chained=chained)} for {stage}"
         for stage, why in plan.idle.items()
         if why == "unsupported"
     ]
@@ -170,7 +170,7 @@ def why_null(
     is not measured there is not."""
     for stage in stages:
         if idle.get(stage) == "unsupported":
-            lacking = f"{missing_for(stage, supported, chained=chained)} for {stage}" if stage in supported else stage
+            lacking = f"{_missing_for(stage, supported, chained=chained)} for {stage}" if stage in supported else stage
             return f"engine {engine} lacks {lacking}"
         if idle.get(stage) == "no_truth":
             return f"the case has no label for {stage}"
@@ -179,7 +179,7 @@ def why_null(
     return "nothing in the case's labels and the engine's outputs counts for it"
 
 
-def missing_for(stage: str, supported: Collection[str], *, chained: bool) -> str:
+def _missing_for(stage: str, supported: Collection[str], *, chained: bool) -> str:
     """What an engine that has the stage's own method still lacks to be measured there."""
     return "l1" if chained and stage not in ("inject", "search") and "l1" not in supported else "load"
 

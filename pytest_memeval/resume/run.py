@@ -12,14 +12,11 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_memeval.options import SettingsError
 from pytest_memeval.results import CaseResult
 from pytest_memeval.resume.key import PARTS, changed_parts
-
-if TYPE_CHECKING:
-    pass
 
 #: Key of the text policy in a journal's line, where it is not ``full``.
 POLICY_KEY = "report_text"
