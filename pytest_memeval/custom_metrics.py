@@ -23,6 +23,7 @@ from functools import partial
 from numbers import Real
 from typing import Any, TypeVar, overload
 
+from pytest_memeval.copies import copied
 from pytest_memeval.documents.problems import did_you_mean
 from pytest_memeval.metrics.sections import SECTION_KEYS, SectionRecord
 from pytest_memeval.own_code import own_errors
@@ -180,7 +181,7 @@ class CaseMetrics:
             self._turn, self._loop = asyncio.Lock(), loop
         async with self._turn:
             for one in self.awaits(wanted):
-                await self._take(one, partial(one.function, self.case, outputs))
+                await self._take(one, self._asked(one, outputs))
 
     def give_up(self, error: BaseException, wanted: Callable[[CustomMetric], StageStatus | None]) -> None:
         """What can be awaited and has no value yet gets none: an error of each of these metrics."""
@@ -190,7 +191,8 @@ class CaseMetrics:
     async def _take(self, one: CustomMetric, start: Callable[[], Awaitable[Any]]) -> None:
         guard = self.guard
         try:
-            self.values[one.name] = await (start() if guard is None else guard(start))
+            # It may go on to use what it gave, a table that it fills anew in every case.
+            self.values[one.name] = copied(await (start() if guard is None else guard(start)))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling() or guard is not self.guard or one.name in self.values:
@@ -223,12 +225,16 @@ class CaseMetrics:
         if ratios or tables:
             self.section = SectionRecord(ratios=ratios, tables=tables, shares=tuple(shares))
 
+    def _asked(self, one: CustomMetric, outputs: object) -> Callable[[], Any]:
+        """The function with a case and outputs of its own: other metrics and the report have them as they were."""
+        return partial(one.function, copied(self.case), copied(outputs))
+
     def _compute(self, one: CustomMetric, outputs: object, wait: Callable[[Any], Any]) -> None:
         if one.is_async:
-            wait(self._take(one, partial(one.function, self.case, outputs)))
+            wait(self._take(one, self._asked(one, outputs)))
             return
         try:
-            self.values[one.name] = one.function(self.case, outputs)
+            self.values[one.name] = self._asked(one, outputs)()
         except _functions_own() as error:  # whatever the project's function does: an error of this metric alone
             self.values[one.name] = error
 

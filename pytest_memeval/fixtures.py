@@ -42,9 +42,11 @@ else:
 @pytest.fixture
 def memeval_case(request: pytest.FixtureRequest) -> EvalCase:
     """The case under test. A case with an invalid label is an error here, or a skip (ini memeval_on_invalid_case)."""
+    from pytest_memeval.nodes.handed import hand
+
     case, _ = case_and_set(request.node)
     refuse_invalid(request.node, case)
-    return case
+    return hand(request.node, "memeval_case", case)
 
 
 @pytest.fixture(scope="session")
@@ -160,7 +162,9 @@ def memeval_run(
         yield known
         return
     from pytest_memeval.nodes.fixture_values import refuse_strangers
+    from pytest_memeval.nodes.handed import taken_back
 
+    memeval_case = taken_back(request.node, "memeval_case", memeval_case)
     refuse_strangers(
         memeval_case=memeval_case,
         memeval_prompts=memeval_prompts,
@@ -184,13 +188,14 @@ def memeval_run(
 def _stage(request: pytest.FixtureRequest, run: CaseRun, stage: str, **before: StageResult) -> StageResult:
     from pytest_memeval.engine.protocol import StageError
     from pytest_memeval.nodes.fixture_values import refuse_strangers
+    from pytest_memeval.nodes.handed import hand
 
     refuse_strangers(memeval_run=run)
     for name, given in before.items():
         run.provide(name, given)
     if is_case_item(request.node):
         # A case item goes on to the stages that do not build on this one and reports all failures together.
-        return run.result(stage)
+        return hand(request.node, f"memeval_{stage}", run.result(stage))
     try:
         run.demand(stage)
     except StageError as error:
@@ -198,7 +203,7 @@ def _stage(request: pytest.FixtureRequest, run: CaseRun, stage: str, **before: S
     result = run.result(stage)
     if result.error is not None:
         raise StageFailure(f"[{result.error.stage}] {result.error.kind}: {result.error.message}")
-    return result
+    return hand(request.node, f"memeval_{stage}", result)
 
 
 @pytest.fixture
@@ -241,6 +246,7 @@ def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str
     """The results that ``stage`` takes, each by its fixture, so that an override is heeded; a test that must have them
     fails there. Injection can do without."""
     from pytest_memeval.nodes.fixture_values import refuse_strangers
+    from pytest_memeval.nodes.handed import taken_back
     from pytest_memeval.stages import needed_stages
 
     refuse_strangers(memeval_run=run)
@@ -248,7 +254,8 @@ def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str
     if run.settings.chained:
         for needed in needed_stages(stage, run.supported):
             try:
-                found[needed] = request.getfixturevalue(f"memeval_{needed}")
+                name = f"memeval_{needed}"
+                found[needed] = taken_back(request.node, name, request.getfixturevalue(name))
             except StageFailure:
                 if stage != "inject":
                     raise
@@ -259,11 +266,13 @@ def _chain(request: pytest.FixtureRequest, run: CaseRun, stage: str) -> dict[str
 def memeval_measured(request: pytest.FixtureRequest, memeval_run: CaseRun) -> Measured:
     """Requested last by every case item: fails the set-up when a stage could not be measured."""
     from pytest_memeval.nodes.fixture_values import refuse_strangers
+    from pytest_memeval.nodes.handed import taken_back
 
     refuse_strangers(memeval_run=memeval_run)
     node: Any = request.node
     if is_case_item(node):
         # A stage fixture that the project overrides hands its result over here.
         for stage in node.stages:
-            memeval_run.provide(stage, request.getfixturevalue(f"memeval_{stage}"))
+            name = f"memeval_{stage}"
+            memeval_run.provide(stage, taken_back(node, name, request.getfixturevalue(name)))
     return all_measured(node, memeval_run)

@@ -15,6 +15,7 @@ from numbers import Integral, Real
 from typing import Any
 from uuid import UUID
 
+from pytest_memeval.copies import copied
 from pytest_memeval.documents.bounds import calendar_problem
 from pytest_memeval.documents.problems import did_you_mean
 
@@ -158,7 +159,7 @@ def extra(data: Mapping[str, Any]) -> dict[str, Any]:
     value = data.get("extra", {})
     if not isinstance(value, Mapping):
         raise ValueError(f"extra must be a mapping, got {kind_of(value)}")
-    return dict(value)
+    return copied(dict(value))
 
 
 def extra_to_json(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_memeval.copies import copied
 from pytest_memeval.llm.protocol import CallOptions, ChatModel, ChatModelError, ChatReply
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.llm.sync import SyncCompletion
@@ -76,12 +77,13 @@ class StageChatModel(SyncCompletion):
                 stage=stage,
                 version=self._versions.get(stage),
                 provider=self.name,
-                request=tuple(dict(message) for message in messages),
+                request=tuple(copied(dict(message)) for message in messages),
             )
             self.calls.append(record)
-            self._last = (messages, asked)
+            self._last = (record.request, asked)
         try:
-            reply = await self._inner.complete(messages, **asked)
+            # A model of a user's own may change what it is given.
+            reply = await self._inner.complete(copied(messages), **asked)
         except BaseException as error:
             self.calls[place] = _failed(record, error, time.perf_counter() - started)
             raise

@@ -76,6 +76,11 @@ class CaseScorer:
             unknown_label="fp" if self.options.unknown_label == "fp" else "drop",
         )
 
+    def forget_match(self) -> None:
+        """Match anew when asked: the memories are others."""
+        for name in ("l1", "section_l1"):
+            self.__dict__.pop(name, None)
+
     def _facts(self, kind: str, stage: str | None = None) -> int:
         return sum(
             1

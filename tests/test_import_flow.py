@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "assets": {"documents", "values"},
     "cases": {"assets", "documents", "metrics", "options", "truths", "values"},
     "datasets": {"documents", "values"},
-    "llm": {"documents", "loops", "results", "values", "writing"},
+    "llm": {"copies", "documents", "loops", "results", "values", "writing"},
     "engine": {
         "__version__",
         "assets",
@@ -86,6 +86,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("assets", "cases", "datasets", "documents", "engine", "failures", "harness", "judge", "kinds", "llm"),
         *(
             "__version__",
+            "copies",
             "extensions",
             "identity",
             "lazy_names",
@@ -104,9 +105,21 @@ MAY_IMPORT: dict[str, set[str]] = {
         ),
     },
     "rag": {
-        *("cases", "documents", "failures", "harness", "kinds", "llm", "loops", "metrics", "recording", "report"),
+        *(
+            "cases",
+            "copies",
+            "documents",
+            "failures",
+            "harness",
+            "kinds",
+            "llm",
+            "loops",
+            "metrics",
+            "recording",
+            "report",
+        ),
         *("__version__", "extensions", "options", "identity", "lazy_names", "own_code", "plan", "results", "settings"),
-        "values",
+        *("copies", "values"),
     },
     "kinds": {"custom_metrics", "expectations", "failures", "loops", "results", "time_limit"},
     "report": {
@@ -121,7 +134,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("search", "stages", "user_cache", "writing"),
     },
     "measuring": {
-        *("case_clock", "corpus", "engine", "failures", "live_memories", "loops", "output_shapes", "outputs"),
+        *("case_clock", "copies", "corpus", "engine", "failures", "live_memories", "loops", "output_shapes", "outputs"),
         *("own_code", "recording", "results", "stages", "time_limit", "values"),
     },
     "trials": {
@@ -136,6 +149,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *(
             "assets",
             "cases",
+            "copies",
             "corpus",
             "documents",
             "engine",
@@ -145,7 +159,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "report",
             "resume",
         ),
-        *("runner", "session", "stages", "trials", "variant_harness"),
+        *("results", "runner", "session", "stages", "trials", "variant_harness"),
     },
     "history": {"compare", "llm", "metrics", "report"},
     "runs": {

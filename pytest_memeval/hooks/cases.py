@@ -22,7 +22,7 @@ from pytest_memeval.items import CaseFile, CaseItem, owner_of
 from pytest_memeval.kind_items import KindFile, KindItem, each_variant, kind_figure, kind_files, kind_meta, kind_result
 from pytest_memeval.kinds import KindSet
 from pytest_memeval.nodes.cases import StageFailure, fixture_case, setup_of
-from pytest_memeval.nodes.keys import FILES, PREFETCHER, PROXY_LINE, RUN, SAID
+from pytest_memeval.nodes.keys import FILES, GIVEN, PREFETCHER, PROXY_LINE, RUN, SAID
 from pytest_memeval.nodes.tracebacks import hidden_beside_others, keep_refusal, name_item
 from pytest_memeval.report.console import without_controls
 from pytest_memeval.report.json_report import dumps, own_copy
@@ -400,7 +400,7 @@ def own_texts(result: CaseResult) -> dict[str, Any]:
 
 def _forget(item: pytest.Item) -> None:
     """Let the run's data go: thousands of items stay alive until the session ends."""
-    keys: tuple[pytest.StashKey[Any], ...] = (RUN, SAID, PROXY_LINE, RESUMPTION)
+    keys: tuple[pytest.StashKey[Any], ...] = (RUN, GIVEN, SAID, PROXY_LINE, RESUMPTION)
     for key in keys:
         if key in item.stash:
             del item.stash[key]

@@ -43,7 +43,7 @@ class CachedEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         if self.mode == "off":
-            return await self.inner.embed(texts)
+            return await self.inner.embed(list(texts))
         held = {} if self.mode == "refresh" else self.held(texts)
         missing = [text for text in dict.fromkeys(texts) if text not in held]
         if missing and self.mode in ("replay", "batch"):
@@ -62,7 +62,7 @@ class CachedEmbedder:
         return self.cache.get_vectors(*self._server, texts)
 
     async def _ask(self, texts: Sequence[str]) -> dict[str, list[float]]:
-        new = dict(zip(texts, await self.inner.embed(texts), strict=True))
+        new = dict(zip(texts, await self.inner.embed(list(texts)), strict=True))
         try:
             await asyncio.to_thread(self.cache.put_vectors, *self._server, new, replace=self.mode == "refresh")
         except DimensionMismatch:

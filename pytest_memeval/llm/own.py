@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pytest_memeval.copies import copied
 from pytest_memeval.llm.protocol import ChatModelError, ChatReply, ModelEmpty
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.loops import in_daemon_thread
@@ -54,6 +55,8 @@ class OwnChatModel(SyncCompletion):
             "trial": trial,
         }
         given = asked if self._taken is None else {key: value for key, value in asked.items() if key in self._taken}
+        # Cache and record are of what was asked, whatever the model does to it.
+        messages, given = copied(messages), copied(given)
         started = time.perf_counter()
         if inspect.iscoroutinefunction(self._function):
             reply = await self._function(messages, **given)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from pytest_memeval.copies import copied
 from pytest_memeval.engine.protocol import StageContext, StageError
 from pytest_memeval.failures import signature_problem
 from pytest_memeval.loops import call_blocking, in_daemon_thread
@@ -48,8 +49,10 @@ class EngineCalls:
         return not any(method is not None and inspect.iscoroutinefunction(method) for method in methods)
 
     async def call(self, method: str, *args: Any) -> Any:
-        """What the method gives. Raises what it raises; StageError for one that cannot be called with ``args``."""
+        """What the method gives for lists and mappings of its own, since it may change them. Raises what it raises;
+        StageError for one that cannot be called with ``args``."""
         function = getattr(self.engine, method)
+        args = tuple(copied(given) if isinstance(given, list | dict) else given for given in args)
         try:
             return await self._result(function, *args)
         except TypeError as error:

@@ -118,6 +118,8 @@ class StageResults:
             self._outputs.inject_pipeline = output.get("pipeline")
         elif stage in ("l1", "l15", "l2", "template", "search"):
             setattr(self._outputs, stage, output)
+        if stage == "l1":
+            self._scorer.forget_match()
 
     def void(self, stage: str) -> StageResult | None:
         """The result of a stage that a failed one before it voids; ``None`` where none does. Injection of labelled

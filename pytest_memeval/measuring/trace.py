@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.copies import copied
+
 if TYPE_CHECKING:
     from pytest_memeval.results import CallRecord
 
@@ -27,7 +29,7 @@ class Notes:
     def __call__(self, kind: str, **fields: Any) -> None:
         facts = self._facts
         if facts is not None:
-            facts.append({"kind": kind, "stage": self.stage, **fields})
+            facts.append({"kind": kind, "stage": self.stage, **copied(fields)})
 
     def close(self) -> None:
         self._facts = None

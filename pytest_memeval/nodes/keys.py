@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 RUN: pytest.StashKey[CaseRun] = pytest.StashKey()
 #: The engine that was looked at last, and found to be one.
 SOUND_ENGINE: pytest.StashKey[object] = pytest.StashKey()
+#: What the item's fixtures handed out, by fixture: the copy and what it was made of.
+GIVEN: pytest.StashKey[dict[str, tuple[Any, Any]]] = pytest.StashKey()
 #: What the item's case printed and logged before its turn.
 SAID: pytest.StashKey[Said] = pytest.StashKey()
 #: The calls that the item's engine made through the proxy.

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from pytest_memeval.copies import copied
 from pytest_memeval.datasets.models import QAPair, Sample
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.protocol import StageContext, StageError
@@ -80,7 +81,8 @@ class MemoryReader:
     async def ingest(self, sample: Sample) -> None:
         await _call(self._memory.reset, quick=self._quick)
         by_session = getattr(self._memory, "ingest_session", None)
-        for session in sample.sessions:
+        # Another memory, variant or trial reads the same sessions.
+        for session in sample.sessions if self._quick else copied(sample.sessions):
             if callable(by_session):
                 await _call(by_session, session, quick=self._quick)
             else:
@@ -122,7 +124,7 @@ class EngineReader:
         if callable(getattr(self.engine, "reset", None)):
             await _call(self.engine.reset, ctx)
         by_session = getattr(self.engine, "ingest_session", None)
-        for session in sample.sessions:
+        for session in copied(sample.sessions):
             if callable(by_session):
                 await _call(by_session, list(session.messages), ctx)
             else:
@@ -173,7 +175,7 @@ class EngineReader:
             return self._folder
 
     def _record(self, kind: str, **fields: Any) -> None:
-        self.facts.append({"kind": kind, "stage": "qa", **fields})
+        self.facts.append({"kind": kind, "stage": "qa", **copied(fields)})
 
 
 def _after(sample: Sample) -> datetime:

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_memeval.copies import copied
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.concurrency import Progress, in_order
 from pytest_memeval.rag.declared import declared_metrics, missing, undeclared, with_value
@@ -178,12 +179,16 @@ class BaseEvaluator(ABC):
 
     async def _called(self, sample: EvalSample) -> Any:
         method: Callable[[EvalSample], Any] = self.evaluate_sample
+        # The other evaluators, and another try, get the sample as it was.
+        own = copied(sample)
         if inspect.iscoroutinefunction(method):
-            return await method(sample)
-        from pytest_memeval.loops import in_daemon_thread
+            result = await method(own)
+        else:
+            from pytest_memeval.loops import in_daemon_thread
 
-        result = await in_daemon_thread(method, sample)
-        return await result if isinstance(result, Awaitable) else result
+            result = await in_daemon_thread(method, own)
+            result = await result if isinstance(result, Awaitable) else result
+        return replace(result, sample=sample) if isinstance(result, EvalResult) and result.sample is own else result
 
     def _checked(self, sample: EvalSample, given: Any) -> EvalResult:
         """What an evaluator gave, as a result whose scores are finite numbers, booleans, texts or ``None``."""

@@ -16,6 +16,7 @@ from pytest_memeval.cases.fieldtypes import Field, Integer, ListOf, Table, Text
 from pytest_memeval.cases.names import check_case_id, check_tag
 from pytest_memeval.cases.reporting import ProblemLog, place_of
 from pytest_memeval.cases.tables import DIFFICULTIES, SOURCES
+from pytest_memeval.copies import copied
 from pytest_memeval.documents.bounds import MAX_SECONDS
 from pytest_memeval.documents.canonical import content_hash
 from pytest_memeval.documents.problems import DocumentError, Problem, did_you_mean
@@ -281,7 +282,7 @@ class _Loader:
                     stages=("rag",),
                     cluster=str(sample.meta.get("group") or ""),
                     content_hash=_sample_hash(sample),
-                    sample=replace(sample, id=case_id),
+                    sample=replace(copied(sample), id=case_id),
                 )
             )
         for case_id, count in Counter(case.case_id for case in cases).items():

@@ -30,8 +30,9 @@ async def embed_texts(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
     parts: list[np.ndarray] = []
     for start in range(0, len(texts), PART):
         asked = list(texts[start : start + PART])
+        count = len(asked)  # the embedder may change its list
         given: Any = await asyncio.to_thread(matrix, asked) if callable(matrix) else await embedder.embed(asked)
-        parts.append(_rows(embedder, given, len(asked)))
+        parts.append(_rows(embedder, given, count))
     check_dimensions(embedder, parts)
     return np.concatenate(parts) if parts else np.zeros((0, 0), dtype=np.float32)
 
