@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_memeval import __version__
+from pytest_memeval.cli.streams import readers_may_go
 from pytest_memeval.cli.support import configured, refuse_foreign, say, told_of
 
 #: Formats that have a JSON Schema.
@@ -29,6 +30,11 @@ SCHEMAS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a sub-command. Returns 0, 1 (something was found or missed) or 2 (an input cannot be used)."""
+    with readers_may_go():
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
     unknown = _unknown_command(parser, words)
@@ -47,8 +53,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DocumentError, ReportError, SettingsError, PromptError) as error:
         say(str(error), sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader of a pipe went away
-        return 1
     except OSError as error:
         say(f"{error.filename or 'memeval'}: {error.strerror or error}", sys.stderr)
         return 2
