@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,12 +41,14 @@ def build_report(
     *,
     report_text: str = "full",
     resample: bool = True,
+    entry_of: Callable[[CaseResult], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The whole report of a run.
 
     One record a node id counts (the last given), and their order plays no part. ``report_text`` (``full``, ``hash``,
     ``none``) says what becomes of the texts in ``per_case``. ``resample=False`` leaves out the intervals that take a
-    bootstrap, for a run whose end cannot wait.
+    bootstrap, for a run whose end cannot wait. ``entry_of`` gives the entries that were made already, with their texts
+    as ``report_text`` wants them.
     """
     ordered = one_per_case(records)
     by_set: dict[str, list[CaseResult]] = {scope.path: [] for scope in sets}
@@ -65,7 +67,10 @@ def build_report(
     gates = evaluate_gates(run, sets, ordered, aggregates=scoped, resample=resample)
     case_sets = _case_sets(run, sets, by_set, scoped, gates)
     worst = p0_status(gates)
-    per_case = [apply_text_policy(case_entry(record), report_text) for record in ordered]
+    if entry_of is None:
+        per_case = [apply_text_policy(case_entry(record), report_text) for record in ordered]
+    else:
+        per_case = [entry_of(record) for record in ordered]
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.run_id,

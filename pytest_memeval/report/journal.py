@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import BinaryIO
 
 from pytest_memeval.report.json_report import dumps
 from pytest_memeval.report.text_policy import apply_text_policy
@@ -17,13 +17,16 @@ class Journal:
     """Appends case results to a file, each as one line that is flushed at once.
 
     The file and its folder are made at the first line, so that a run without cases leaves nothing. A line that an
-    earlier crash left half written is cut off first. ``report_text`` is the text policy.
+    earlier crash left half written is cut off first. The same case once more takes the place of the line that it has
+    just had: an interrupt may come while it is written. ``report_text`` is the text policy.
     """
 
     def __init__(self, path: Path, *, report_text: str = "full") -> None:
         self.path = path
         self._policy = report_text
-        self._file: TextIO | None = None
+        self._file: BinaryIO | None = None
+        #: Whose line is the last, and where it begins.
+        self._last: tuple[str, int] | None = None
         #: Lines that were to be written, each counted before it is: an interrupt may come in between.
         self.lines = 0
 
@@ -32,16 +35,21 @@ class Journal:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             _end_last_line(self.path)
-            self._file = self.path.open("a", encoding="utf-8", newline="\n")
+            self._file = self.path.open("ab")
         if text is None or self._policy != "full":
             line = apply_text_policy(result.to_json(), self._policy)
             if self._policy != "full":
                 # A run that goes on from here has to know that there are no texts.
                 line["report_text"] = self._policy
             text = dumps(line)
-        self.lines += 1
         with naming(self.path):
-            self._file.write(text + "\n")
+            if self._last is not None and self._last[0] == result.node_id:
+                self._file.flush()
+                self._file.truncate(self._last[1])
+            else:
+                self.lines += 1
+                self._last = result.node_id, self._file.tell()
+            self._file.write(text.encode("utf-8") + b"\n")
             self._file.flush()
 
     def close(self) -> None:

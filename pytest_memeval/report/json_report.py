@@ -160,14 +160,22 @@ def _copied(value: Any) -> Any:
     raise _NotJson
 
 
-def report_chunks(report: Mapping[str, Any]) -> Iterator[str]:
-    """The text of ``report.json`` piece by piece: the keys indented, ``per_case`` with one line a case."""
+#: Lists of a report that have a row for each case, in a line of its own.
+_ROWS = frozenset({"per_case", "not_run", "gone"})
+
+
+def report_chunks(
+    report: Mapping[str, Any], line_of: Callable[[Mapping[str, Any]], str] | None = None
+) -> Iterator[str]:
+    """The text of ``report.json`` piece by piece: the keys indented, ``per_case`` and other long lists with one line a
+    case. ``line_of`` gives the text of an entry of ``per_case`` where it is known already."""
     yield "{"
     for position, (name, value) in enumerate(report.items()):
         yield ("," if position else "") + f"\n  {dumps(name)}: "
-        if name == "per_case" and value:
+        if name in _ROWS and value:
+            text_of = dumps if line_of is None or name != "per_case" else line_of
             for number, entry in enumerate(value):
-                yield (",\n    " if number else "[\n    ") + dumps(entry)
+                yield (",\n    " if number else "[\n    ") + text_of(entry)
             yield "\n  ]"
         elif isinstance(value, (Mapping, list, tuple)):
             yield dumps(value, indent=2).replace("\n", "\n  ")

@@ -102,6 +102,7 @@ def write_reports(
     journal: Path | None = None,
     appendix: Sequence[str] = (),
     brief: bool = False,
+    line_of: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> list[Path]:
     """Write a run's files into ``folder`` and return their paths.
 
@@ -109,6 +110,7 @@ def write_reports(
     files stay until this one is complete and no reader ever sees half a file. ``journal`` is this run's journal if it
     was kept under another name: it takes its place with the rest. ``appendix``: lines that end the Markdown report.
     ``brief`` leaves out the files that take longest, an older run's with them; all of their content is in the others.
+    ``line_of`` gives the text of an entry of ``per_case`` that was made already.
     Raises OSError where the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +121,7 @@ def write_reports(
         ),
         "per_case.csv": lambda file: _write_text(file, csv_chunks(report)),
         **{name: partial(_write_text, chunks=chunks) for name, chunks in prediction_files(report).items()},
-        REPORT_NAME: lambda file: _write_text(file, report_chunks(report)),
+        REPORT_NAME: lambda file: _write_text(file, report_chunks(report, line_of)),
     }
     left_out = [folder / name for name in DISPENSABLE if brief]
     for file in left_out:

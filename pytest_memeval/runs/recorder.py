@@ -19,6 +19,7 @@ from pytest_memeval.writing import put_off
 if TYPE_CHECKING:
     from pytest_memeval.compare.baseline import Baseline
     from pytest_memeval.compare.model import Comparison
+    from pytest_memeval.report.prepared import PreparedEntries
     from pytest_memeval.resume.run import ResumeCount, StoredRun
     from pytest_memeval.runs.variants import VariantReports
     from pytest_memeval.settings.model import Settings
@@ -68,6 +69,8 @@ class Recorder:
         #: Fixed at the start: a test may change the current folder.
         self.base = Path.cwd()
         self._journal: Any = None
+        #: What the report will have of each case.
+        self.prepared: PreparedEntries | None = None
         self.costs = RunCosts(self.settings)
         #: Journal of the run that this one goes on with, and what came of its cases.
         self.resume_from: Path | None = None
@@ -135,6 +138,11 @@ class Recorder:
                 carry_over(self.resume_from, self.journal_path, self.settings.report_text)
             self._journal = Journal(self.journal_path, report_text=self.settings.report_text)
         self._journal.append(result, text=text)
+        if self.prepared is None:
+            from pytest_memeval.report.prepared import PreparedEntries
+
+            self.prepared = PreparedEntries(self.target, report_text=self.settings.report_text)
+        self.prepared.add(result)
         spare_collector_again(len(self.results))
 
     @property
@@ -222,19 +230,23 @@ class Recorder:
             from pytest_memeval.report.messages import text
 
             notes = (*notes, text("note.hurried", self.settings.lang, count=len(self.results)))
-        with undisturbed(len(self.results)), put_off(failed):
-            if self.settings.variants:
-                from pytest_memeval.runs.variants import VariantReports
+        try:
+            with undisturbed(len(self.results)), put_off(failed):
+                if self.settings.variants:
+                    from pytest_memeval.runs.variants import VariantReports
 
-                self.variants = VariantReports(self)
-                try:
-                    self.variants.finish(
-                        aborted=aborted, selected=selected, notes=notes, broken=broken, hurried=hurried
-                    )
-                finally:
-                    self.report = self.variants.reports.get(self.variants.candidate)
-            else:
-                self._report(aborted=aborted, selected=selected, notes=tuple(notes), broken=broken, hurried=hurried)
+                    self.variants = VariantReports(self)
+                    try:
+                        self.variants.finish(
+                            aborted=aborted, selected=selected, notes=notes, broken=broken, hurried=hurried
+                        )
+                    finally:
+                        self.report = self.variants.reports.get(self.variants.candidate)
+                else:
+                    self._report(aborted=aborted, selected=selected, notes=tuple(notes), broken=broken, hurried=hurried)
+        finally:
+            if self.prepared is not None and self.variant is None:
+                self.prepared.close()
         if failed:
             raise failed[0]
         return self.report
@@ -269,7 +281,14 @@ class Recorder:
             variant=self.variant,
             stopping=self._stopping(selected=selected),
         )
-        self.report = build_report(run, sets, records, report_text=self.settings.report_text, resample=not hurried)
+        self.report = build_report(
+            run,
+            sets,
+            records,
+            report_text=self.settings.report_text,
+            resample=not hurried,
+            entry_of=self.prepared.entry_of if self.prepared is not None else None,
+        )
         if self.baseline is not None and not hurried:
             self.report, self.comparison = self.baseline.apply(self.report, run, sets, records)
         if self.results:
@@ -281,6 +300,7 @@ class Recorder:
                 journal=self.journal_path if self._journal is not None else None,
                 appendix=self._appendix(),
                 brief=hurried,
+                line_of=self.prepared.line_of if self.prepared is not None else None,
             )
             if self.settings.save_contexts is not None:
                 from pytest_memeval.rag.contexts import save_contexts

@@ -99,6 +99,7 @@ class VariantReports:
             variant={"name": variant.name, "candidate": last, "of": list(names)},
         )
         own.run_id, own.started, own.base = f"{whole.run_id}-{variant.name}", whole.started, whole.base
+        own.prepared = whole.prepared
         own.shared_out = {
             path: {node: part for node, part in nodes.items() if variant_in(node, path, names) == variant.name}
             for path, nodes in whole.shared_out.items()

@@ -75,6 +75,30 @@ def test_the_last_record_of_a_case_counts(tmp_path):
     ]
 
 
+def test_a_case_once_more_takes_the_place_of_its_line(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        journal.append(full_case(1))
+    with Journal(path) as journal:
+        journal.append(full_case(1))  # of an earlier run's line nothing is known
+        journal.append(errored_case(2))
+        journal.append(full_case(2))
+        assert journal.lines == 2
+        # What an interrupt in the middle of a line leaves.
+        with path.open("ab") as file:
+            file.write(b'{"node_id": "half a li')
+        journal.append(full_case(2))
+        journal.append(full_case(3))
+        assert journal.lines == 3
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [(row["case_id"], row["outcome"]) for row in rows] == [
+        ("eval-001", "scored"),
+        ("eval-001", "scored"),
+        ("eval-002", "scored"),
+        ("eval-003", "scored"),
+    ]
+
+
 def test_separators_of_unicode_lines_do_not_split_a_record(tmp_path):
     path = tmp_path / "journal.jsonl"
     record = case("a\u2028b\u0085c", {}, outputs={"l1": ["x\u2029y\r\nz \ud800"]})

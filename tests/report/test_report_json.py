@@ -216,3 +216,11 @@ def test_the_report_text_is_one_case_a_line_and_strict():
     assert strict(text) == {**report, "nan": None, "per_case": [{"id": 1}, {"id": 2, "v": None}]}
     assert '    {"id": 1},\n    {"id": 2, "v": null}\n  ]' in text
     assert strict("".join(report_chunks({"per_case": []}))) == {"per_case": []}
+
+
+def test_long_lists_have_a_line_a_case_and_known_texts_are_taken():
+    report = {"not_run": [["a.yaml", "a.yaml::é"], ["a.yaml", "b"]], "gone": [["x", "y"]], "per_case": [{"id": 1}]}
+    text = "".join(report_chunks(report, lambda entry: dumps({**entry, "known": True})))
+    assert strict(text) == {**report, "per_case": [{"id": 1, "known": True}]}
+    assert '  "not_run": [\n    ["a.yaml", "a.yaml::é"],\n    ["a.yaml", "b"]\n  ]' in text
+    assert strict("".join(report_chunks({"not_run": [], "gone": ()}))) == {"not_run": [], "gone": []}
