@@ -13,7 +13,6 @@ import atexit
 import concurrent.futures._base
 import contextlib
 import logging
-import os
 import queue
 import signal
 import sys
@@ -22,6 +21,8 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
+
+from pytest_memeval.left_threads import end_process
 
 #: Seconds after which an interrupt that has not come through has been lost.
 LOST_AFTER = 0.4
@@ -112,7 +113,7 @@ class Interrupts:
         """The session has said all that it has to: an interrupt from now on keeps the process from nothing. What is
         still going on after :data:`DEAF` seconds is ended by one, with the status that the process was to end with.
         Nothing of that where a program called pytest, which goes on by itself."""
-        if not _is_pytests_own_process():
+        if not is_pytests_own_process():
             return
         self.listen()
         self._status = status
@@ -142,7 +143,7 @@ class Interrupts:
         if told or now < self._deaf_until:
             return
         if self._status is not None:
-            _end_process(self._status)
+            end_process(self._status)
         if frame is not None and self._is_a_bad_place(frame):
             _thread.start_new_thread(_interrupt_again, ())
             return
@@ -161,7 +162,7 @@ class Interrupts:
         return not waits and self._tries <= AT_MOST
 
 
-def _is_pytests_own_process() -> bool:
+def is_pytests_own_process() -> bool:
     """Whether the command pytest called this, and no session inside of another one's test."""
     sessions, is_command = 0, False
     frame: FrameType | None = sys._getframe()
@@ -171,13 +172,6 @@ def _is_pytests_own_process() -> bool:
             is_command = is_command or frame.f_code.co_name in _COMMANDS
         frame = frame.f_back
     return is_command and sessions <= 1
-
-
-def _end_process(status: int) -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # it may be closed, or be what was interrupted
-            stream.flush()
-    os._exit(status)
 
 
 def _interrupt_again() -> None:

@@ -208,10 +208,12 @@ def _add_hooks(config: pytest.Config, harness: Harness) -> None:
     """What this process does with cases, from when there are some."""
     from pytest_memeval.hooks.cases import CaseHooks
     from pytest_memeval.hooks.interrupts import CaseInterrupts, WorkerInterrupts
+    from pytest_memeval.hooks.stuck_threads import StuckThreads
     from pytest_memeval.workers.sendable import SendableReports
 
     interrupts = WorkerInterrupts() if hasattr(config, "workerinput") else CaseInterrupts(config)
     config.pluginmanager.register(interrupts, "memeval-interrupts")
+    config.pluginmanager.register(StuckThreads(config), "memeval-stuck-threads")
     config.pluginmanager.register(CaseHooks(config), "memeval-cases")
     config.pluginmanager.register(SendableReports(config), "memeval-sendable")
     if hasattr(config, "workerinput"):

@@ -39,6 +39,8 @@ RESUME_FROM = pytest.StashKey["StoredRun"]()
 MISSPELT = pytest.StashKey[str]()
 #: How interrupts are taken by the process that makes the report, from when it knows of cases.
 INTERRUPTS: pytest.StashKey[Interrupts] = pytest.StashKey()
+#: Whether the time of a case was over in this process.
+OVERDUE = pytest.StashKey[bool]()
 #: Told of the harness once it is made.
 MADE = pytest.StashKey[Callable[[pytest.Config, "Harness"], None]]()
 

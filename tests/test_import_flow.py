@@ -27,6 +27,7 @@ KNOW_PYTEST = {
     "hooks/in_turn.py",
     "hooks/interrupted.py",
     "hooks/interrupts.py",
+    "hooks/stuck_threads.py",
     "hooks/item_hooks.py",
     "hooks/prefetch.py",
     "hooks/run_end.py",

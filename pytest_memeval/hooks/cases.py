@@ -30,7 +30,7 @@ from pytest_memeval.results import CaseError, CaseResult
 from pytest_memeval.resume.items import RESUMPTION
 from pytest_memeval.runner import CaseRun
 from pytest_memeval.scopes import set_info
-from pytest_memeval.session import HANDED, HARNESS, settings_of
+from pytest_memeval.session import HANDED, HARNESS, OVERDUE, settings_of
 
 
 def _first_problem(listing: str) -> str:
@@ -236,6 +236,8 @@ class CaseHooks:
         envelope, result, changes = self._envelope(item, owner, run)
         report.memeval_envelope = dumps(envelope) if envelope else "{}"
         if result is not None:
+            if any(error.kind == "timeout" for error in result.errors):
+                self.config.stash[OVERDUE] = True
             # Known to be what reading the text gives. Where a project's fixture gave figures, that is not sure.
             own = not self._is_worker and (run is None or (isinstance(run, CaseRun) and not run.provided))
             if own:

@@ -304,6 +304,10 @@ class Controller:
 
             self._end = RunEnd(self)
         self._end.finish(session)
+        if self.by_hand and self.workers is not None:
+            from pytest_memeval.workers.last_words import be_gone_soon
+
+            be_gone_soon(self.config, self.workers.all_nodes)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_sessionfinish")
     def pytest_end_quietly(self, session: pytest.Session) -> Generator[None, Any, Any]:

@@ -23,6 +23,8 @@ class Workers:
         self._config = controller.config
         #: Those that have started and not ended.
         self.nodes: list[Any] = []
+        #: Those that have started.
+        self.all_nodes: list[Any] = []
         #: Whether one may have begun with its items.
         self.tests_run = False
         #: xdist's name of this run.
@@ -69,6 +71,7 @@ class Workers:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:
         self.nodes.append(node)
+        self.all_nodes.append(node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

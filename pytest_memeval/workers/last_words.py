@@ -14,6 +14,8 @@ import pytest
 
 #: Seconds in which a worker has to end, of the two in which the whole run has.
 PATIENCE = 1.1
+#: Seconds in which the session of a worker that has said its last comes to its end, and then its process.
+CLOSING, GONE = 0.3, 1.2
 
 
 def show_places(excinfo: pytest.ExceptionInfo[BaseException], *, last_only: bool) -> None:
@@ -82,6 +84,18 @@ def hand_on(nodes: Iterable[Any]) -> None:
     for pid in filter(None, map(pid_of, nodes)):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGINT)
+
+
+def be_gone_soon(config: pytest.Config, nodes: Iterable[Any]) -> None:
+    """Have xdist kill those that do not end though they have nothing left to do: it would wait for ten seconds. Where
+    the session of one of them is not over, in all that plugins do there, it still does."""
+    manager: Any = getattr(config.pluginmanager.getplugin("dsession"), "nodemanager", None)
+    channels = [node.channel for node in nodes if pid_of(node) is not None]
+    until = time.monotonic() + CLOSING
+    while not (over := all(channel.isclosed() for channel in channels)) and time.monotonic() < until:
+        time.sleep(0.01)
+    if over and channels and hasattr(manager, "EXIT_TIMEOUT"):
+        manager.EXIT_TIMEOUT = min(manager.EXIT_TIMEOUT, GONE)
 
 
 def last_words(config: pytest.Config, nodes: Iterable[Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:

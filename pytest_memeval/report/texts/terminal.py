@@ -59,6 +59,10 @@ TERMINAL_TEXTS: Mapping[str, tuple[str, str]] = {
         "{where} {name} was ignored: a fixture memeval_engine of the project's gave the engine",
         "{where} {name} 未生效：项目自己的 memeval_engine fixture 提供了引擎",
     ),
+    "left_threads": (
+        "the process ends without {count} thread(s) that cases have left at something: {names}",
+        "进程不再等待用例留下的 {count} 个仍在工作的线程：{names}",
+    ),
     "nothing_saved": (
         "{where}: there was nothing to save, and {file} was not written",
         "{where}：没有可保存的内容，未写入 {file}",
