@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_memeval.case_clock import case_clock
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.live_memories import labelled_memories
+from pytest_memeval.loop_time import hidden
 from pytest_memeval.loops import is_left_behind
 from pytest_memeval.metrics.search import CUTOFFS
 from pytest_memeval.metrics.thresholds import Threshold
@@ -170,7 +171,7 @@ class CorpusStore:
             self._renew()
             task = None
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            task = self._task = asyncio.get_running_loop().create_task(self._load_locked(load))
+            task = self._task = hidden(asyncio.create_task(self._load_locked(load)))
         # A case whose time is over leaves the load to the others.
         await asyncio.shield(task)
 

@@ -25,8 +25,9 @@ from typing import Any, TypeVar, overload
 
 from pytest_memeval.copies import copied
 from pytest_memeval.documents.problems import did_you_mean
+from pytest_memeval.loop_time import apart, is_cancelled
 from pytest_memeval.metrics.sections import SECTION_KEYS, SectionRecord
-from pytest_memeval.own_code import own_errors
+from pytest_memeval.own_code import own_ends, own_errors
 from pytest_memeval.results import CaseError, StageStatus
 from pytest_memeval.values import DISTILL_STAGES
 
@@ -192,10 +193,9 @@ class CaseMetrics:
         guard = self.guard
         try:
             # It may go on to use what it gave, a table that it fills anew in every case.
-            self.values[one.name] = copied(await (start() if guard is None else guard(start)))
+            self.values[one.name] = copied(await (apart(start) if guard is None else guard(start)))
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling() or guard is not self.guard or one.name in self.values:
+            if is_cancelled() or guard is not self.guard or one.name in self.values:
                 raise
             self.values[one.name] = error  # nobody cancelled the case: something inside of the function was
         except own_errors() as error:  # whatever the project's function does: an error of this metric alone
@@ -235,7 +235,7 @@ class CaseMetrics:
             return
         try:
             self.values[one.name] = self._asked(one, outputs)()
-        except _functions_own() as error:  # whatever the project's function does: an error of this metric alone
+        except own_ends() as error:  # whatever the project's function does: an error of this metric alone
             self.values[one.name] = error
 
     def _read(
@@ -262,7 +262,7 @@ class CaseMetrics:
             else:
                 ratios[one.name] = (_number(value), 1.0)
                 shares += [one.name] if isinstance(value, bool) else []
-        except _functions_own() as error:  # the function's own, raised again, or what is wrong with its value
+        except own_ends() as error:  # the function's own, raised again, or what is wrong with its value
             from pytest_memeval.failures import case_error
 
             told = case_error(one.path, error)
@@ -271,11 +271,6 @@ class CaseMetrics:
             self.errors.append(CaseError(one.path, kind, message))
             return "errored"
         return "scored"
-
-
-def _functions_own() -> tuple[type[BaseException], ...]:
-    """:func:`own_errors`, and what something in the function was cancelled by: where nobody waits, nobody else was."""
-    return (*own_errors(), asyncio.CancelledError)
 
 
 def _part(name: str, value: object) -> float:

@@ -1,9 +1,11 @@
-"""Whose work an event loop is at, and for how long: what one case holds the loop for is no other case's time."""
+"""Whose work an event loop is at, and for how long: what one case holds the loop for is no other case's time. And tasks
+of this package's own, which the code that it calls does not cancel by accident."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Generator
@@ -101,24 +103,89 @@ def meter_of(loop: asyncio.AbstractEventLoop) -> Meter:
 
 
 async def on_account(holder: Holder, meter: Meter, work: Callable[[], Awaitable[T]]) -> T:
-    """Do the work as the holder's; so are the tasks that it starts, on a loop with :func:`own_task`."""
-    token = _at_work.set((holder, meter))
+    """Do the work as the holder's, :func:`apart`; so are the tasks that it starts, on a loop with :func:`own_task`."""
+    return await apart(work, (holder, meter))
+
+
+async def apart(work: Callable[[], Awaitable[T]], account: tuple[Holder, Meter] | None = None) -> T:
+    """Do the work in a task of its own. Code that cancels the task that it runs in cancels that one alone: the caller
+    gets the CancelledError, and :func:`is_cancelled` says that nobody cancelled it.
+
+    Who cancels the caller cancels the work. Context variables that the work sets are the caller's afterwards.
+    """
+    context = contextvars.copy_context()
+    if account is not None:
+        context.run(_at_work.set, account)
+    task: asyncio.Task[tuple[BaseException | None, T | None]] = context.run(
+        own_task, asyncio.get_running_loop(), _contained(work), context=context
+    )
+    if account is not None:
+        with _accounts_lock:
+            _accounts.add(task)
     try:
-        return await _Steps(_begun(work), holder, meter)
+        escaped, value = await hidden(task)
     finally:
-        _at_work.reset(token)
+        if task.done():  # else the caller was thrown away, by whoever found it left over
+            for variable, given in context.items():
+                if variable is not _at_work and variable.get(None) is not given:
+                    variable.set(given)
+    if escaped is not None:
+        raise escaped
+    return value  # type: ignore[return-value]  # set where nothing escaped
 
 
-async def _begun(work: Callable[[], Awaitable[T]]) -> T:
-    return await work()
+async def _contained(work: Callable[[], Awaitable[T]]) -> tuple[BaseException | None, T | None]:
+    # These two would end the loop on their way out of a task.
+    try:
+        return None, await work()
+    except (SystemExit, KeyboardInterrupt) as error:
+        return error, None
+
+
+def is_cancelled() -> bool:
+    """Whether somebody cancels the running task; else a CancelledError came out of what it waits for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+#: The tasks that ``asyncio.all_tasks`` does not give, by their loop.
+_hidden: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.WeakSet[asyncio.Task[Any]]] = (
+    weakref.WeakKeyDictionary()
+)
+#: The tasks of work on somebody's account.
+_accounts: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+_accounts_lock = threading.Lock()
+
+
+def hidden(task: asyncio.Task[T]) -> asyncio.Task[T]:
+    """The task, which on a loop of this package's own ``asyncio.all_tasks`` does not give any more: an engine that
+    cancels all of those, to tidy up behind itself, means its own, and not the other cases'."""
+    loop = task.get_loop()
+    if loop.get_task_factory() is own_task:  # whoever made another loop ends what is on it
+        asyncio._unregister_task(task)
+        _hidden.setdefault(loop, weakref.WeakSet()).add(task)
+    return task
+
+
+def tasks_on(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[Any]]:
+    """The loop's tasks that have not ended, the hidden ones among them. Asked on the loop."""
+    return {*asyncio.all_tasks(loop), *(task for task in _hidden.get(loop, ()) if not task.done())}
+
+
+def unheard() -> list[asyncio.Task[Any]]:
+    """Work on somebody's account that was cancelled, and has not ended: it waits on all the same."""
+    with _accounts_lock:
+        tasks = list(_accounts)
+    return [task for task in tasks if not task.done() and task.cancelling() > 0]
 
 
 def own_task(loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> asyncio.Task[Any]:
-    """A loop's task factory: a task started by somebody's work is part of that work."""
+    """A loop's task factory: a task started by somebody's work is part of that work, any other one is :func:`hidden`
+    from it."""
     found = _at_work.get()
     if found is not None and found[1] is meter_of(loop):
-        work = _Steps(work, *found)
-    return asyncio.Task(work, loop=loop, **more)
+        return asyncio.Task(_Steps(work, *found), loop=loop, **more)
+    return hidden(asyncio.Task(work, loop=loop, **more))
 
 
 class _Steps(Coroutine[Any, Any, T]):

@@ -13,13 +13,15 @@ import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Literal, TypeVar
 
-from pytest_memeval.loop_time import Holder, meter_of, own_task
+from pytest_memeval.loop_time import Holder, is_cancelled, meter_of, own_task, tasks_on, unheard
 from pytest_memeval.time_limit import GRACE, TimeLimit
 
 T = TypeVar("T")
 
 #: Seconds after which somebody who waits looks whether that is still of use.
 _LOOK = 0.2
+#: Seconds that what runs on a loop that was left behind has to end, once it can hear that it was cancelled.
+_LAST = 30.0
 
 _left = 0
 _left_lock = threading.Lock()
@@ -28,6 +30,11 @@ _left_lock = threading.Lock()
 def left_behind() -> int:
     """How many blocking calls this process has given up waiting for so far: their threads may still be at them."""
     return _left
+
+
+def cancelled_in_vain() -> int:
+    """How many pieces of a case's asynchronous work were cancelled, and wait on all the same."""
+    return sum(not is_left_behind(task.get_loop()) for task in unheard())
 
 
 def _count_left() -> None:
@@ -109,12 +116,16 @@ def _refuse_to_stop() -> None:
 
 
 def serve_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until :func:`stop_loop`, whatever else would end it, and close it."""
+    """Run the loop until :func:`stop_loop`, whatever else would end it, and close it. Where something on it has not
+    ended, the thread stays, and keeps it as it is: thrown away, it would run on in whoever's thread finds it."""
     asyncio.set_event_loop(loop)
     while loop not in _ending and not loop.is_closed():
         # A task's SystemExit comes through: whoever waits for that task hears of it.
         with contextlib.suppress(BaseException):
             loop.run_forever()
+    left = [] if loop.is_closed() else [task for task in tasks_on(loop) if not task.done()]
+    while left:
+        threading.Event().wait()
     loop.close()
 
 
@@ -251,7 +262,8 @@ class LoopThread:
             asyncio.run_coroutine_threadsafe(_end(loop), loop)
             return
         with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(_wind_up(loop), loop).result(timeout)
+            left = max(0.01, until - time.monotonic())
+            asyncio.run_coroutine_threadsafe(_wind_up(loop, 0.8 * left), loop).result(left)
         loop.call_soon_threadsafe(stop_loop, loop)
         thread.join(max(0.01, until - time.monotonic()))
 
@@ -264,12 +276,16 @@ def _answers(loop: asyncio.AbstractEventLoop, within: float = 1.0) -> bool:
 
 
 async def contained(work: Coroutine[Any, Any, T]) -> tuple[BaseException | None, T | None]:
-    """(what would end the loop, result). A SystemExit or KeyboardInterrupt that passes through a task ends its loop,
+    """(what a future cannot tell, result). A SystemExit or KeyboardInterrupt that passes through a task ends its loop,
     and whoever waits on that would wait for ever."""
     try:
         return None, await work
     except (SystemExit, KeyboardInterrupt) as error:
         return error, None
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        return error, None  # a cancelled future would not say where it came from
 
 
 async def _some_rounds() -> None:
@@ -279,16 +295,17 @@ async def _some_rounds() -> None:
 
 
 async def _end(loop: asyncio.AbstractEventLoop) -> None:
-    await _wind_up(loop)
+    await _wind_up(loop, _LAST)
     stop_loop(loop)
 
 
-async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+async def _wind_up(loop: asyncio.AbstractEventLoop, within: float) -> None:
+    """Cancel what runs on the loop, and give it so many seconds to end."""
+    tasks = [task for task in tasks_on(loop) if task is not asyncio.current_task()]
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await loop.shutdown_asyncgens()
+    if not tasks or not (await asyncio.wait(tasks, timeout=within))[1]:
+        await loop.shutdown_asyncgens()
 
 
 class _Worker:

@@ -32,6 +32,14 @@ def own_errors() -> tuple[type[BaseException], ...]:
     return (Exception, SystemExit, *outcomes)
 
 
+def own_ends() -> tuple[type[BaseException], ...]:
+    """:func:`own_errors`, and what something in that code was cancelled by; whoever may be cancelled by others looks
+    first which of the two it was."""
+    import asyncio
+
+    return (*own_errors(), asyncio.CancelledError)
+
+
 def text_of(error: BaseException) -> str:
     """The exception's text, or why it has none."""
     try:

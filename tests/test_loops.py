@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_memeval.llm.sync import run_sync
+from pytest_memeval.loop_time import tasks_on
 from pytest_memeval.loops import (
     LoopBlocked,
     LoopPlaces,
@@ -244,7 +245,7 @@ def test_work_that_ends_while_it_is_asked_for_its_time_is_not_lost(loop: LoopThr
         return [_Overdue(0.01)]
 
     async def others() -> int:
-        return len(asyncio.all_tasks()) - 1
+        return len(tasks_on(asyncio.get_running_loop())) - 1
 
     assert loop.run(work(), limits=limits) == "its value"
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from pytest_memeval.failures import told
+from pytest_memeval.loop_time import apart
 from pytest_memeval.loops import LoopBlocked, LoopThread
 
 T = TypeVar("T")
@@ -24,7 +26,7 @@ def within(loop: LoopThread, work: Awaitable[T], patience: float) -> T:
     async def asked() -> T:
         try:
             async with asyncio.timeout(patience) as scope:
-                return await work
+                return await apart(lambda: work)
         except TimeoutError:
             if scope.expired():
                 raise NoAnswer(f"no answer within {patience:g} s") from None
@@ -32,6 +34,8 @@ def within(loop: LoopThread, work: Awaitable[T], patience: float) -> T:
 
     try:
         return loop.run(asked(), timeout=patience + _GRACE)
+    except asyncio.CancelledError as error:
+        raise NoAnswer(f"it was cancelled, and not from outside: {told(error)}") from error
     except LoopBlocked:
         why = "it holds the event loop, as time.sleep or a blocking client in an async method does"
         raise NoAnswer(f"no answer within {patience:g} s: {why}, or does not end when it is cancelled") from None

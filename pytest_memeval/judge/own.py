@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pytest_memeval.judge.protocol import text_of
@@ -13,8 +15,9 @@ from pytest_memeval.llm.own import keywords_of, name_of
 from pytest_memeval.llm.protocol import ChatModelError
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.llm.sync import run_sync
+from pytest_memeval.loop_time import apart, is_cancelled
 from pytest_memeval.loops import in_daemon_thread
-from pytest_memeval.own_code import named, own_errors, without_addresses
+from pytest_memeval.own_code import named, own_ends, without_addresses
 
 
 class OwnJudge:
@@ -63,15 +66,17 @@ class OwnJudge:
         more = known if self._taken is None else {key: value for key, value in known.items() if key in self._taken}
         try:
             if inspect.iscoroutinefunction(self._function):
-                given = await self._function(*arguments, **more)
+                given = await apart(partial(self._function, *arguments, **more))
             else:
                 given = await in_daemon_thread(lambda: self._function(*arguments, **more))
-                given = await given if inspect.isawaitable(given) else given
+                given = await apart(lambda: given) if inspect.isawaitable(given) else given
         except JudgeError:
             raise
         except ChatModelError as error:
             raise JudgeError(redact(without_addresses(str(error))), kind=error.kind) from error
-        except own_errors() as error:  # whatever the project's judge does
+        except own_ends() as error:  # whatever the project's judge does
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
             raise JudgeError(redact(without_addresses(f"{self.name}: {named(error)}"))) from error
         return self._verdict(given, mode)
 

@@ -12,6 +12,7 @@ from pytest_memeval.custom_metrics import SECTION, CaseMetrics, CustomMetric, re
 from pytest_memeval.kinds.protocol import KindCase
 from pytest_memeval.kinds.records import described
 from pytest_memeval.kinds.registry import sections_of
+from pytest_memeval.loop_time import is_cancelled
 from pytest_memeval.loops import refuse_on_left_loop
 from pytest_memeval.results import CallRecord, CaseError, CaseResult, StageResult, StageStatus
 from pytest_memeval.time_limit import TimeIsOver, TimeLimit, why_over
@@ -141,11 +142,8 @@ class KindRun(ABC):
                 raise asyncio.CancelledError from None
             if isinstance(error, KeyboardInterrupt):
                 raise
-            if isinstance(error, asyncio.CancelledError):
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
-                    raise
-                # Nobody cancelled the case: something inside of what it calls was.
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise  # else nobody cancelled the case: something inside of what it calls was
             if isinstance(error, TimeIsOver):
                 self.over_time(held=error.held)
             else:

@@ -28,6 +28,7 @@ from pytest_memeval.llm.protocol import (
 )
 from pytest_memeval.llm.sync import SyncCompletion
 from pytest_memeval.llm.wire import Accepted
+from pytest_memeval.loop_time import hidden
 from pytest_memeval.loops import is_left_behind
 
 #: - ``auto``: answer from the cache, else ask and store. A cache that cannot be written is a warning.
@@ -197,7 +198,7 @@ class CachedChatModel(SyncCompletion):
                 if flight is None:
                     flight = self._flights[key] = _Flight(concurrent.futures.Future(), loop)
                     # A task of its own: a caller that gives up must not take the others' answer with it.
-                    flight.task = loop.create_task(self._fly(key, request, flight))
+                    flight.task = hidden(loop.create_task(self._fly(key, request, flight)))
                     flight.task.add_done_callback(partial(self._land, key, flight))
                 flight.waiting += 1
             answer = asyncio.wrap_future(flight.future)

@@ -7,12 +7,15 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pytest_memeval.copies import copied
 from pytest_memeval.llm.protocol import ChatModelError, ChatReply, ModelEmpty
 from pytest_memeval.llm.sync import SyncCompletion
+from pytest_memeval.loop_time import apart, is_cancelled
 from pytest_memeval.loops import in_daemon_thread
+from pytest_memeval.own_code import named, place_of
 
 
 class OwnChatModel(SyncCompletion):
@@ -58,10 +61,16 @@ class OwnChatModel(SyncCompletion):
         # Cache and record are of what was asked, whatever the model does to it.
         messages, given = copied(messages), copied(given)
         started = time.perf_counter()
-        if inspect.iscoroutinefunction(self._function):
-            reply = await self._function(messages, **given)
-        else:
-            reply = await self._in_thread(messages, given)
+        try:
+            if inspect.iscoroutinefunction(self._function):
+                reply = await apart(partial(self._function, messages, **given))
+            else:
+                reply = await self._in_thread(messages, given)
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            # Nobody cancelled the call: something inside of the model was.
+            raise ChatModelError(f"chat model {self.name}: {named(error)}{place_of(error)}") from error
         return self._reply(reply, time.perf_counter() - started)
 
     async def _in_thread(self, messages: Sequence[Mapping[str, str]], given: Mapping[str, Any]) -> Any:
@@ -79,7 +88,7 @@ class OwnChatModel(SyncCompletion):
         except asyncio.CancelledError:
             given_up.set()
             raise
-        return await reply if inspect.isawaitable(reply) else reply
+        return await apart(lambda: reply) if inspect.isawaitable(reply) else reply
 
     def _reply(self, reply: Any, seconds: float) -> ChatReply:
         if isinstance(reply, str):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
 from pytest_memeval.copies import copied
 from pytest_memeval.engine.protocol import StageContext, StageError
 from pytest_memeval.failures import signature_problem
+from pytest_memeval.loop_time import apart
 from pytest_memeval.loops import call_blocking, in_daemon_thread
 from pytest_memeval.measuring.releases import Releases
 from pytest_memeval.measuring.trace import no_record
@@ -67,7 +68,7 @@ class EngineCalls:
             return await function(*args)
         if self.wait_for is not None:
             result = call_blocking(function, *args)
-            return self.wait_for(_awaited(result)) if inspect.isawaitable(result) else result
+            return self.wait_for(apart(lambda: result)) if inspect.isawaitable(result) else result
         result = await in_daemon_thread(function, *args)
         return await result if inspect.isawaitable(result) else result
 
@@ -82,7 +83,3 @@ class EngineCalls:
         if callable(release):
             here = self.limit is None and self.wait_for is not None
             self._releases.let_go(self.engine, release, replace(ctx, record=no_record), self.limit, here=here)
-
-
-async def _awaited(work: Awaitable[Any]) -> Any:
-    return await work

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pytest_memeval.loops import LoopBlocked, LoopThread, call_within
-from pytest_memeval.own_code import own_errors
+from pytest_memeval.own_code import own_ends
 
 #: Seconds that an engine may take to let go of a store, where a case may take longer.
 RELEASE_SECONDS = 30.0
@@ -47,7 +47,7 @@ class Releases:
             return
         seconds = RELEASE_SECONDS if limit is None else min(limit, RELEASE_SECONDS)
         try:
-            with contextlib.suppress(*own_errors()):
+            with contextlib.suppress(*own_ends()):
                 self._call(function, ctx, seconds, here=here)
         except _Late:
             self.late += 1

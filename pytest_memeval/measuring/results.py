@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.failures import case_error
+from pytest_memeval.loop_time import is_cancelled
 from pytest_memeval.loops import in_daemon_thread
 from pytest_memeval.measuring.trace import Notes, Trace
 from pytest_memeval.results import CallRecord, CaseError, StageResult
@@ -65,10 +66,8 @@ class StageResults:
             seconds = self._deadline.used - used
             metrics = None if self.given_up else await self._scored(stage, output)
         except asyncio.CancelledError as error:
-            if self._executor.calls.wait_for is None:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
-                    raise
+            if self._executor.calls.wait_for is None and is_cancelled():
+                raise
             # Nobody cancelled the case: something inside the engine was, and the engine let it out.
             return StageResult(error=case_error(stage, error), calls=tuple(calls), seconds=self._deadline.used - used)
         except KeyboardInterrupt:

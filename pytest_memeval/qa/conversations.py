@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from pytest_memeval.datasets.models import Sample
 from pytest_memeval.engine.protocol import StageError
-from pytest_memeval.own_code import own_errors
+from pytest_memeval.loop_time import hidden, is_cancelled
+from pytest_memeval.own_code import own_ends, own_errors
 from pytest_memeval.results import CallRecord
 from pytest_memeval.values import Hit
 
@@ -99,7 +100,7 @@ class Conversations:
                 conversation = Conversation(
                     sample, self._make(), turns=sum(len(one.messages) for one in sample.sessions)
                 )
-                conversation.reading = asyncio.get_running_loop().create_task(self._read(conversation))
+                conversation.reading = hidden(asyncio.create_task(self._read(conversation)))
                 self._open[key] = conversation
             conversation.users += 1
             self._clock += 1
@@ -114,7 +115,9 @@ class Conversations:
         started = time.perf_counter()
         try:
             await conversation.reader.ingest(conversation.sample)
-        except own_errors() as error:
+        except own_ends() as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
             # Told here: of a failure that several questions wait for, asyncio gives the traceback to one alone.
             raise _told(error) from error
         finally:

@@ -17,6 +17,7 @@ from pytest_memeval.copies import copied
 from pytest_memeval.datasets.models import QAPair, Sample
 from pytest_memeval.engine.databases import OpenDatabases
 from pytest_memeval.engine.protocol import StageContext, StageError
+from pytest_memeval.loop_time import apart
 from pytest_memeval.loops import in_daemon_thread
 from pytest_memeval.outputs import OutputError
 from pytest_memeval.own_code import own_errors
@@ -57,9 +58,9 @@ def shares_nothing(engine: object) -> bool:
 async def _call(function: Callable[..., Any], *args: Any, quick: bool = False) -> Any:
     """The function's result. A plain one runs in a thread of its own, unless it is known to be ``quick``."""
     if inspect.iscoroutinefunction(function):
-        return await function(*args)
+        return await apart(partial(function, *args))
     result = function(*args) if quick else await in_daemon_thread(function, *args)
-    return await result if inspect.isawaitable(result) else result
+    return await apart(lambda: result) if inspect.isawaitable(result) else result
 
 
 def _hits(found: object) -> list[Hit]:

@@ -19,9 +19,11 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pytest_memeval.copies import copied
+from pytest_memeval.loop_time import apart, is_cancelled
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.rag.concurrency import Progress, in_order
 from pytest_memeval.rag.declared import declared_metrics, missing, undeclared, with_value
@@ -152,8 +154,7 @@ class BaseEvaluator(ABC):
             async with asyncio.timeout(self.sample_timeout) as scope:
                 return self._checked(sample, await self._tried(sample))
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if is_cancelled():
                 raise
             # Nobody cancelled the sample: something inside of the evaluator was.
             return EvalResult(sample, feedback=describe(error), error="cancelled")
@@ -182,12 +183,12 @@ class BaseEvaluator(ABC):
         # The other evaluators, and another try, get the sample as it was.
         own = copied(sample)
         if inspect.iscoroutinefunction(method):
-            result = await method(own)
+            result = await apart(partial(method, own))
         else:
             from pytest_memeval.loops import in_daemon_thread
 
             result = await in_daemon_thread(method, own)
-            result = await result if isinstance(result, Awaitable) else result
+            result = await apart(lambda: result) if isinstance(result, Awaitable) else result
         return replace(result, sample=sample) if isinstance(result, EvalResult) and result.sample is own else result
 
     def _checked(self, sample: EvalSample, given: Any) -> EvalResult:

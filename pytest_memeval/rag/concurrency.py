@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
+from pytest_memeval.loop_time import hidden
+
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -43,7 +45,7 @@ async def in_order(
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(max_concurrency, len(items))):
-                group.create_task(place(numbered))
+                hidden(group.create_task(place(numbered)))
     except BaseExceptionGroup as errors:
         # Of several that failed at once the first is told, as a plain loop would.
         raise errors.exceptions[0] from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
+from pytest_memeval.loop_time import apart
 from pytest_memeval.rag.types import EvalDataset, EvalSample
 
 
@@ -63,11 +64,11 @@ def _is_asynchronous(function: Any) -> bool:
 async def call(function: Any, *args: Any) -> Any:
     """Call a plain function in a thread of its own, an asynchronous one here."""
     if _is_asynchronous(function):
-        return await function(*args)
+        return await apart(partial(function, *args))
     from pytest_memeval.loops import in_daemon_thread
 
     result = await in_daemon_thread(function, *args)
-    return await result if isinstance(result, Awaitable) else result
+    return await apart(lambda: result) if isinstance(result, Awaitable) else result
 
 
 async def ask(pipeline: Any, query: str) -> PipelineAnswer:

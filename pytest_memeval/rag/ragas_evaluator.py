@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_memeval.loop_time import hidden
 from pytest_memeval.rag.base import BaseEvaluator, EvalDataset, EvalResult, EvalSample, Score, SummaryResult
 
 INSTALL = "RAGAS is not installed: pip install 'pytest-memeval[ragas]'"
@@ -104,7 +105,7 @@ class RagasEvaluator(BaseEvaluator):
 
     async def evaluate_sample(self, sample: EvalSample) -> EvalResult:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._metric(metric, sample)) for metric in self._metrics]
+            tasks = [hidden(group.create_task(self._metric(metric, sample))) for metric in self._metrics]
         scores: dict[str, Score] = {}
         unmeasured: dict[str, str] = {}
         for name, task in zip(self.metrics, tasks, strict=True):

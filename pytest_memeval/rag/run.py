@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_memeval.kinds import KindRun
+from pytest_memeval.loop_time import hidden, is_cancelled
 from pytest_memeval.loops import LoopPlaces
 from pytest_memeval.metrics.sections import SECTION_KEYS, SectionRecord
-from pytest_memeval.own_code import own_errors
+from pytest_memeval.own_code import own_ends
 from pytest_memeval.rag.base import BaseEvaluator, EvalResult
 from pytest_memeval.rag.calls import calls_of_case
 from pytest_memeval.rag.contexts import SavedContexts
@@ -115,7 +116,9 @@ class RagRun(KindRun):
             try:
                 async with self.limit.place(self._setup.places_in(pipeline)):
                     self.sample = await answered(pipeline, self.sample, contexts)
-            except own_errors() as error:  # whatever a pipeline does
+            except own_ends() as error:  # whatever a pipeline does
+                if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                    raise
                 kind = kind_of_error(error)
                 if kind in ("evaluator_exception", "timeout"):
                     kind = "generation_error"
@@ -153,7 +156,7 @@ class RagRun(KindRun):
                 return await evaluator.evaluate_checked(self.sample)
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(evaluator)) for evaluator in self._setup.evaluators]
+            tasks = [hidden(group.create_task(one(evaluator))) for evaluator in self._setup.evaluators]
         self._take([task.result() for task in tasks])
 
     def _take(self, results: Sequence[EvalResult]) -> None:

@@ -315,9 +315,28 @@ class Remembering(Sound):
         return [Hit(one.id, 1.0, one.content, (one.id,)) for one in self.everything.values()]
 
 
+async def cancels_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(1)
+
+
+class CancelsItself(Sound):
+    async def extract(self, conversation: Any, ctx: Any) -> Any:
+        await cancels_itself()
+
+
+class CancelsItselfAsked(Sound):
+    async def retrieve(self, query: str, ctx: Any) -> Any:
+        await cancels_itself()
+
+
 @pytest.mark.parametrize(
     ("engine", "items", "words"),
     [
+        (CancelsItself, ["l1"], "CancelledError (tests/conformance/test_conformance.py"),
+        (CancelsItselfAsked, ["qa"], "CancelledError"),
         (Nameless, ["name"], "no attribute name"),
         (FromTheFuture, ["protocol"], "engine protocol 2.0"),
         (Misspelt, ["stages"], "extract"),

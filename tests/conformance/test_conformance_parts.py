@@ -51,6 +51,11 @@ class Sleeps(Model):
     async def complete(self, messages, *, stage, **rest):
         await asyncio.sleep(60)
 
+class SelfCancel(Model):
+    async def complete(self, messages, *, stage, **rest):
+        asyncio.current_task().cancel()
+        await asyncio.sleep(1)
+
 class Blocks(Model):
     async def complete(self, messages, *, stage, **rest):
         time.sleep(20)
@@ -103,6 +108,10 @@ def percent(question, truth, prediction, mode):
 async def slow(question, truth, prediction, mode):
     time.sleep(20)
 
+async def self_cancel(question, truth, prediction, mode):
+    asyncio.current_task().cancel()
+    await asyncio.sleep(1)
+
 def three(question, truth, prediction):
     return True
 
@@ -125,6 +134,11 @@ class Misnamed(BaseEvaluator):
 class Slow(BaseEvaluator):
     async def evaluate_sample(self, sample):
         time.sleep(20)
+
+class Cancels(BaseEvaluator):
+    async def evaluate_sample(self, sample):
+        asyncio.current_task().cancel()
+        await asyncio.sleep(1)
 
 class Lacks(BaseEvaluator):
     metrics = ("tone", "mood")
@@ -163,6 +177,7 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("llm", "Sleeps", "llm, llm schema, llm concurrency", "no answer within 2 s\n"),
         ("llm", "Blocks", "llm, llm schema, llm concurrency", "no answer within 2 s: it holds the event loop"),
         ("llm", "Impatient", "llm, llm schema, llm concurrency", "TimeoutError: the server was too slow"),
+        ("llm", "SelfCancel", "llm, llm schema, llm concurrency", "chat model good: CancelledError"),
         ("matcher", "match", "", "one to one, equal texts found"),
         ("matcher", "twice", "matcher", "twice"),
         ("matcher", "beyond", "matcher", "paired truth 0 with prediction 0, but there are"),
@@ -174,10 +189,12 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("judge", "upside_down", "", "a right answer is no better than a wrong one"),
         ("judge", "percent", "judge", "not a Verdict, a score from 0 to 1, or a boolean"),
         ("judge", "three", "judge", "TypeError"),
+        ("judge", "self_cancel", "judge", "self_cancel: CancelledError"),
         ("judge", "slow", "judge", "no answer within 2 s"),
         ("evaluator", "words", "", "words 2"),
         ("evaluator", "raises", "evaluator doctored:raises", "no attribute 'answer'"),
         ("evaluator", "Slow", "evaluator doctored:Slow", "no answer within 2 s"),
+        ("evaluator", "Cancels", "evaluator doctored:Cancels", "cancelled: CancelledError (doctored.py:"),
         ("evaluator", "a_list", "", "it measured nothing of a whole sample"),
         ("evaluator", "Lacks", "evaluator doctored:Lacks", "mood: the evaluator declares it, and the result lacks it"),
         ("evaluator", "LacksOfBare", "", "tone, of a sample without an answer: the evaluator declares it"),
