@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_memeval.engine.databases import kept_folder
 from pytest_memeval.extensions import build_engine, load_metrics
 from pytest_memeval.garbage import end_quickly
-from pytest_memeval.loops import LoopPlaces, LoopThread, left_behind
+from pytest_memeval.loops import LoopPlaces, LoopThread, cancelled_in_vain, left_behind
 from pytest_memeval.measuring.releases import Releases
 from pytest_memeval.options import SettingsError
 from pytest_memeval.scratch import make_scratch, remove_scratch
@@ -52,6 +52,7 @@ class Harness:
         self._run_uid = run_uid
         self.loop = LoopThread()
         self._left_before = left_behind()
+        self._vain_before = cancelled_in_vain()
         self.releases = Releases()
         self.search = SearchParts(self)
         self._lock = threading.Lock()
@@ -150,6 +151,12 @@ class Harness:
         """Blocking calls of this run that did not end when their case did."""
         self.loop.settle()
         return left_behind() - self._left_before
+
+    @property
+    def cancelled_in_vain(self) -> int:
+        """Asynchronous stages of this run that were cancelled, and go on all the same."""
+        self.loop.settle()
+        return max(0, cancelled_in_vain() - self._vain_before)
 
     def build_engine(self) -> object:
         """The engine that the settings name. Raises SettingsError, or DocumentError for a bad predictions file."""

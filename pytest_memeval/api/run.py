@@ -318,6 +318,7 @@ def _carry_out(
         # An interrupt leaves the report of what was done, too.
         measured.close()
         recorder.left_behind += harness.left_behind
+        recorder.cancelled_in_vain += harness.cancelled_in_vain
         recorder.late_releases += harness.releases.late
         notes += recorder.costs.unpriced_note("max_cost") if limit is not None else ()
         report = recorder.finish(aborted=aborted, notes=notes)

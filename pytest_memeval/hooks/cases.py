@@ -361,6 +361,7 @@ class CaseHooks:
             output[UNSEEN_OUTPUT] = True
         if output is not None and HARNESS in self.config.stash:
             output["memeval_left_behind"] = self.config.stash[HARNESS].left_behind
+            output["memeval_cancelled_in_vain"] = self.config.stash[HARNESS].cancelled_in_vain
             output["memeval_late_releases"] = self.config.stash[HARNESS].releases.late
         if output is not None and (self._selected or whole) and self._once("selected", ""):
             output["memeval_selected"] = dumps({"selected": self._selected or {}, "shared_out": whole})

@@ -42,6 +42,7 @@ class RunEnd:
         controller = self._controller
         if HARNESS in self._config.stash:
             recorder.left_behind += self._config.stash[HARNESS].left_behind
+            recorder.cancelled_in_vain += self._config.stash[HARNESS].cancelled_in_vain
             recorder.late_releases += self._config.stash[HARNESS].releases.late
         if not recorder.selected:
             recorder.selected.update({node_id: node_id.partition("::")[0] for node_id in controller.collected})

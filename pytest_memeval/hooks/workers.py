@@ -82,6 +82,8 @@ class Workers:
             self._controller.recorder.in_vain += output["memeval_in_vain"]
         if output.get("memeval_left_behind"):
             self._controller.recorder.left_behind += output["memeval_left_behind"]
+        if output.get("memeval_cancelled_in_vain"):
+            self._controller.recorder.cancelled_in_vain += output["memeval_cancelled_in_vain"]
         if output.get("memeval_late_releases"):
             self._controller.recorder.late_releases += output["memeval_late_releases"]
         self._controller.left_unseen |= UNSEEN_OUTPUT in output

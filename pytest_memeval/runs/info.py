@@ -78,6 +78,7 @@ def run_info(recorder: Recorder, *, partial: str | None, notes: tuple[str, ...])
             "command": without_keys(sys.argv[1:]),
             **({"prepared_in_vain": recorder.in_vain} if recorder.in_vain else {}),
             **({"stages_left_behind": recorder.left_behind} if recorder.left_behind else {}),
+            **({"stages_not_cancelled": recorder.cancelled_in_vain} if recorder.cancelled_in_vain else {}),
             **({"releases_given_up": recorder.late_releases} if recorder.late_releases else {}),
             **({"resumed": recorder.resumed.to_json()} if recorder.resumed is not None else {}),
         },
@@ -104,7 +105,11 @@ def shard_info(recorder: Recorder, *, chosen: bool, notes: tuple[str, ...]) -> M
 
 
 def _left_notes(recorder: Recorder) -> tuple[str, ...]:
-    counts = {"left_behind": recorder.left_behind, "late_releases": recorder.late_releases}
+    counts = {
+        "left_behind": recorder.left_behind,
+        "cancelled_in_vain": recorder.cancelled_in_vain,
+        "late_releases": recorder.late_releases,
+    }
     return tuple(text(f"note.{key}", recorder.settings.lang, count=count) for key, count in counts.items() if count)
 
 

@@ -79,6 +79,8 @@ class Recorder:
         self.in_vain = 0
         #: Blocking stages that went on when their case was over: at a time limit, or when the run was interrupted.
         self.left_behind = 0
+        #: Asynchronous stages that went on then though they were cancelled.
+        self.cancelled_in_vain = 0
         #: Stores that an engine did not let go of in time.
         self.late_releases = 0
         #: What decides case sets before all of their cases were run, where that was asked for.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -196,6 +197,78 @@ def test_an_engine_that_cancels_every_task_takes_no_other_case_down(
     result = parts.run("--memeval-engine", f"parts:{engine}", "--memeval-concurrency", "8", *mode, fresh=True)
     result.assert_outcomes(passed=8)
     is_calm(result)
+
+
+STUBBORN = """
+import asyncio
+
+
+async def hears_nothing():
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+
+
+class Engine:
+    name, version = "stubborn", "1"
+
+    async def extract(self, conversation, ctx):
+        await asyncio.gather(hears_nothing())
+        if "number 2" not in conversation[0].content:
+            await hears_nothing()
+
+
+async def pipeline(query):
+    await hears_nothing()
+"""
+
+
+@MODES
+@pytest.mark.parametrize("kind", ["distill", "rag"])
+def test_a_stage_that_swallows_its_cancellation_is_counted_and_says_nothing_at_the_end(
+    project: Project, kind: str, mode: tuple[str, ...]
+) -> None:
+    project.write("parts.py", STUBBORN)
+    (project.path / "conftest.py").unlink()
+    if kind == "rag":
+        project.write("cases/a.yaml", SAMPLES)
+        options: tuple[str, ...] = ("--memeval-rag-pipeline", "parts:pipeline")
+    else:
+        project.cases(good_cases(2))
+        options = ("--memeval-engine", "parts:Engine")
+    result = project.run(*options, "--memeval-timeout", "0.5", *mode, fresh=True)
+    result.assert_outcomes(errors=2)
+    is_calm(result)
+    assert result.errlines == []
+    assert "Warning" not in result.stdout.str()
+    assert project.report()["environment"]["stages_not_cancelled"] == 2
+    (note,) = [note for note in project.report()["notes"] if "did not end: 2." in note]
+    assert note in result.stdout.str()
+    assert [one[1] for (one,) in errors(project)] == ["timeout"] * 2
+
+
+def test_a_stage_that_ends_when_it_is_cancelled_is_not_counted(project: Project) -> None:
+    project.write("parts.py", STUBBORN.replace("            pass", "            raise"))
+    (project.path / "conftest.py").unlink()
+    project.cases(good_cases(2))
+    project.run("--memeval-engine", "parts:Engine", "--memeval-timeout", "0.5", fresh=True).assert_outcomes(errors=2)
+    assert "stages_not_cancelled" not in project.report()["environment"]
+
+
+def test_doctor_is_silent_at_the_end_about_an_engine_that_swallows_its_cancellation(project: Project) -> None:
+    project.write("parts.py", STUBBORN)
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest_memeval", "doctor", "--engine", "parts:Engine", "--timeout", "1"],
+        cwd=project.path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert found.stderr == ""
+    assert "timeout: the case's time limit of 1 s is over" in found.stdout
+    assert found.returncode == 1
 
 
 SAMPLES = """

@@ -29,6 +29,11 @@ NOTE_TEXTS: Mapping[str, tuple[str, str]] = {
         " their threads.",
         "因超时或中断、在用例结束时仍未返回的阻塞阶段：{count} 个，已留在各自线程中不再等待。",
     ),
+    "cancelled_in_vain": (
+        "Asynchronous stages that were cancelled, by a time limit or an interrupt, and did not end: {count}. Code in"
+        " them swallows asyncio.CancelledError.",
+        "因超时或中断被取消、却没有结束的异步阶段：{count} 个。其代码吞掉了 asyncio.CancelledError。",
+    ),
     "late_releases": (
         "The engine's release() did not come back in time: {count} time(s). Each was given up; after three an engine is"
         " not asked again.",
