@@ -34,8 +34,10 @@ DIFFICULTIES: tuple[str, ...] = ("easy", "medium", "hard", "unspecified")
 OPEN_SECTIONS: frozenset[str] = frozenset({"qa", "rag", "locomo", "longmemeval", "metrics"})
 
 _PATH = re.compile(
-    r"(?P<section>[A-Za-z0-9_]+)\.(?P<metric>[A-Za-z0-9_]+)(?:@(?P<k>\d{1,6}))?(?:\.(?P<key>[^\s{}]+))?(?P<filter>\{[^{}]*\})?"
+    r"(?P<section>[A-Za-z0-9_]+)\.(?P<metric>[A-Za-z0-9_]+)(?:@(?P<k>[0-9]+))?(?:\.(?P<key>[^\s{}]+))?(?P<filter>\{[^{}]*\})?"
 )
+#: The largest ``k`` of ``@k``.
+MAX_CUTOFF = 999_999
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 #: Before a gate's metric: the difference from the baseline is meant. The Greek letter says the same.
 DIFFERENCE = "diff:"
@@ -151,7 +153,10 @@ def parse_path(text: str) -> MetricPath:
             raise ThresholdError(f"{base!r} has one value per {spec.keys}: write {base}.<{spec.keys}>")
         if spec.keys == "action" and match["key"] not in ACTIONS:
             raise ThresholdError(f"unknown action {match['key']!r} in {text!r}" + did_you_mean(match["key"], ACTIONS))
-    k = int(match["k"]) if match["k"] is not None else None
+    digits = match["k"]
+    if digits is not None and len(digits.lstrip("0")) > len(str(MAX_CUTOFF)):
+        raise ThresholdError(f"the cut-off of {base}@k is too large: it is at most {MAX_CUTOFF}")
+    k = int(digits) if digits is not None else None
     if k == 0:
         raise ThresholdError(f"{text!r}: a cut-off is at least 1")
     return MetricPath(section, metric, k, match["key"], _parse_filters(match["filter"], text))

@@ -75,7 +75,9 @@ class TestPaths:
             ("l1.memory_recall@5", "takes no cut-off @5"),
             ("search.ndcg@0", "at least 1"),
             ("search.ndcg", "write search.ndcg@10"),
-            ("search.ndcg@" + "9" * 5000, "not a metric path"),
+            ("search.ndcg@" + "9" * 5000, "the cut-off of search.ndcg@k is too large: it is at most 999999"),
+            ("search.ndcg@99999999999999999999", "the cut-off of search.ndcg@k is too large: it is at most 999999"),
+            ("search.ndcg@1000000", "the cut-off of search.ndcg@k is too large: it is at most 999999"),
             ("l1.memory_recall.family", "no values by key"),
             ("l1.per_dimension_f1", "write l1.per_dimension_f1.<dimension>"),
             ("l15.action_precision.stroe", "did you mean 'store'"),
@@ -294,3 +296,7 @@ class TestDifferences:
     def test_a_case_has_no_baseline(self) -> None:
         with pytest.raises(ThresholdError):
             parse_threshold("diff:l1.memory_recall", ">= 0")
+
+
+def test_the_largest_cut_off_is_one() -> None:
+    assert parse_path("search.ndcg@999999").k == 999_999
