@@ -16,11 +16,13 @@ import asyncio
 import inspect
 import math
 import re
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
+from types import ModuleType
 from typing import Any, TypeVar, overload
 
 from pytest_memeval.copies import copied
@@ -53,6 +55,9 @@ class CustomMetric:
     function: Callable[..., Any]
     kinds: tuple[str, ...] = ("distill",)
     stages: tuple[str, ...] = ()
+    #: Whether its module registers it by :func:`metric`, and whether an option names it.
+    decorated: bool = False
+    named: bool = False
 
     @property
     def path(self) -> str:
@@ -64,6 +69,8 @@ class CustomMetric:
 
 
 _REGISTERED: dict[str, CustomMetric] = {}
+#: Those of a module of which an option names another function, and that nobody else has imported.
+_PASSED_OVER: dict[str, CustomMetric] = {}
 
 
 @overload
@@ -90,7 +97,8 @@ def metric(
     """
 
     def decorate(given: Any) -> Any:
-        register(CustomMetric(name or str(getattr(given, "__name__", "")), given, tuple(kinds), tuple(stages)))
+        called = name or str(getattr(given, "__name__", ""))
+        register(CustomMetric(called, given, tuple(kinds), tuple(stages), decorated=True))
         return given
 
     return decorate if function is None else decorate(function)
@@ -146,6 +154,65 @@ def register_entry(name: str, target: object) -> None:
     """Register what an entry point or an option leads to, unless its decorator has done so. Raises MetricError."""
     if not any(target is known.function for known in _REGISTERED.values()):
         register(CustomMetric(name, target))  # type: ignore[arg-type]  # register says so of what is no function
+
+
+def of_module(module: str) -> list[CustomMetric]:
+    """The metrics that a module registers with the decorator, by name."""
+    found = {**_PASSED_OVER, **_REGISTERED}
+    own = (found[name] for name in sorted(found) if found[name].decorated)
+    return [one for one in own if _home(one.function)[0] == module]
+
+
+def register_named(name: str, target: object) -> None:
+    """Register what an option names, as its decorator has it, and none of the others that importing its module for the
+    option has registered (:func:`pass_over`). Raises MetricError."""
+    for known in [one for one in _PASSED_OVER.values() if one.function is target]:
+        register(_PASSED_OVER.pop(known.name))
+    register_entry(name, target)
+    for known in [one for one in _REGISTERED.values() if one.function is target]:
+        _REGISTERED[known.name] = replace(known, named=True)
+
+
+def register_module(module: str) -> None:
+    """Register all of a module's own. Raises MetricError where it has none."""
+    found = of_module(module)
+    if not found:
+        raise MetricError(f"module {module!r} has no function with @metric; name a function as '{module}:function'")
+    for one in found:
+        _PASSED_OVER.pop(one.name, None)
+        register(replace(one, named=True))
+
+
+def pass_over(module: str) -> None:
+    """Take out what the module has registered where it was imported for what options name alone."""
+    for one in () if _is_used(module) else of_module(module):
+        if not one.named and _REGISTERED.pop(one.name, None) is not None:
+            _PASSED_OVER[one.name] = one
+
+
+def take_up_imported() -> None:
+    """Register what was passed over of a module that others have imported since, a conftest or a test module: to them
+    importing it is registering its metrics."""
+    for module in {_home(one.function)[0] for one in _PASSED_OVER.values()}:
+        if _is_used(module):
+            register_module(module)
+
+
+def _is_used(name: str) -> bool:
+    """Whether somebody imports the module: another one holds it, or a metric of it (the packages that it lies in always
+    do), or it is pytest that has loaded it, as a conftest or plugin."""
+    loader = getattr(getattr(sys.modules.get(name), "__spec__", None), "loader", None)
+    if type(loader).__name__ == "AssertionRewritingHook":
+        return True
+    wanted = {id(one.function) for one in of_module(name)}
+    if name in sys.modules:
+        wanted.add(id(sys.modules[name]))
+    others = [
+        vars(module)
+        for other, module in list(sys.modules.items())
+        if other != name and not name.startswith(f"{other}.") and isinstance(module, ModuleType)
+    ]
+    return any(id(value) in wanted for held in others for value in list(held.values()))
 
 
 # -- one case ------------------------------------------------------------------------------------------------------
@@ -263,11 +330,14 @@ class CaseMetrics:
                 ratios[one.name] = (_number(value), 1.0)
                 shares += [one.name] if isinstance(value, bool) else []
         except own_ends() as error:  # the function's own, raised again, or what is wrong with its value
-            from pytest_memeval.failures import case_error
+            from pytest_memeval.failures import case_error, signature_problem
 
             told = case_error(one.path, error)
             kind = "metric_value" if isinstance(error, MetricError) else "metric_exception"
             message = str(error) if isinstance(error, MetricError) else told.message
+            if isinstance(error, TypeError):  # raised by the call itself it names no file but this one
+                wanted = f"metric {one.name}"
+                message = signature_problem(one.function, wanted, (None, None), "case, outputs") or message
             self.errors.append(CaseError(one.path, kind, message))
             return "errored"
         return "scored"
@@ -283,7 +353,10 @@ def _part(name: str, value: object) -> float:
 def _number(value: object) -> float:
     if not isinstance(value, Real):
         raise MetricError(f"a metric gives a number, a bool, a text or a mapping, not {type(value).__name__}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise MetricError("a metric gave a number that is too large: beyond 1.8e308 there is none") from None
     if not math.isfinite(number):
         raise MetricError(f"a metric gave {number}; give None where there is nothing to measure")
     return number

@@ -260,8 +260,25 @@ def load_metrics(names: Sequence[str], where: str) -> None:
         for name, point in sorted(entry_points(METRIC_GROUP).items()):
             register_entry(name, _loaded(point, METRIC_GROUP))
         for name in names:
-            if ":" not in name:
-                raise SettingsError(f"{where}: {name!r} is not of the form module:function")
-            register_entry(name.rpartition(":")[2].rpartition(".")[2], imported(name, where))
+            _load_named_metric(name, where)
     except MetricError as error:
         raise SettingsError(f"{where}: {error}") from None
+
+
+def _load_named_metric(name: str, where: str) -> None:
+    """``module:function`` is that function alone, ``module`` every function that it registers. Of a module that a
+    conftest imports, the others stay: that is their registration."""
+    from pytest_memeval.custom_metrics import pass_over, register_module, register_named
+    from pytest_memeval.options import SettingsError
+
+    module, colon, function = name.partition(":")
+    if not colon and module:
+        try:
+            imported(f"{module}:__name__", where)
+        except SettingsError as error:
+            raise SettingsError(str(error).replace(f"{module}:__name__", module)) from None
+        register_module(module)
+        return
+    target = imported(name, where)
+    pass_over(module)
+    register_named(function.rpartition(".")[2], target)

@@ -96,9 +96,10 @@ def told(error: BaseException) -> str:
     return redact(without_addresses(describe_exception(error)))
 
 
-def signature_problem(function: Any, method: str, args: Sequence[object]) -> str | None:
+def signature_problem(function: Any, method: str, args: Sequence[object], needed: str | None = None) -> str | None:
     """Why an engine's method cannot be called as the protocol has it, in a sentence with its place; ``None`` where it
-    can, or where its arguments cannot be told."""
+    can, or where its arguments cannot be told. Of another function, ``needed`` are the arguments that it has to take.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -109,5 +110,5 @@ def signature_problem(function: Any, method: str, args: Sequence[object]) -> str
         code = getattr(inspect.unwrap(function), "__code__", None)
         place = "" if code is None else f" ({shown_file(code.co_filename)}:{code.co_firstlineno})"
         name = getattr(function, "__qualname__", method)
-        return f"{method} needs ({ENGINE_ARGUMENTS[method]}), and {name} takes {signature}{place}"
+        return f"{method} needs ({needed or ENGINE_ARGUMENTS[method]}), and {name} takes {signature}{place}"
     return None

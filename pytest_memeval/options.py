@@ -65,7 +65,9 @@ OPTIONS: tuple[Option, ...] = (
         "chained",
         choices=("chained", "truth"),
     ),
-    Option("metric", "metric of your own, as module:function; repeatable", kind="list", metavar="NAME"),
+    Option(
+        "metric", "metric of your own, as module:function, or all of a module; repeatable", kind="list", metavar="NAME"
+    ),
     Option(
         "engine",
         "memory system under test: reference, an adapter, or module:attribute",

@@ -75,6 +75,8 @@ def test_what_is_no_value_is_an_error(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
+        (10**400, "a metric gave a number that is too large: beyond 1.8e308 there is none"),
+        ({"a": -(10**400)}, "a metric gave a number that is too large: beyond 1.8e308 there is none"),
         ([1], "a metric gives a number, a bool, a text or a mapping, not list"),
         ({"a": 1, "b": "x"}, "m.b: a mapping holds numbers and bools, not str; leave out what was not measured"),
         ({"a": None}, "m.a: a mapping holds numbers and bools, not NoneType; leave out what was not measured"),
@@ -269,3 +271,36 @@ def test_rescoring_keeps_them(capsys: pytest.CaptureFixture[str]) -> None:
     report = run(write(CASES[:5], gates=["P0 metrics.memories <= 1.2"]), engine=Lines(), metrics=[memories])
     assert main(["rescore", str(report.folder), "--matcher", "optimal"]) == 0
     assert "metrics.memories" in capsys.readouterr().out
+
+
+def no_arguments() -> int:
+    return 1
+
+
+async def three(case: Any, outputs: Any, more: Any) -> int:
+    return 1
+
+
+def keywords(*, case: Any, outputs: Any) -> int:
+    return 1
+
+
+@pytest.mark.parametrize(
+    ("function", "taken"),
+    [
+        (no_arguments, "no_arguments takes () -> 'int'"),
+        (three, "three takes (case: 'Any', outputs: 'Any', more: 'Any') -> 'int'"),
+        (keywords, "keywords takes (*, case: 'Any', outputs: 'Any') -> 'int'"),
+    ],
+)
+def test_a_function_with_other_arguments_is_told_with_its_place(function: Callable[..., Any], taken: str) -> None:
+    (error,) = measured(function).errors
+    assert error.kind == "metric_exception"
+    place = f"test_custom_metrics.py:{function.__code__.co_firstlineno}"
+    assert error.message.startswith(f"metric m needs (case, outputs), and {taken} (")
+    assert error.message.endswith(f"{place})")
+
+
+def test_a_type_error_within_a_metric_is_told_as_it_is() -> None:
+    (error,) = measured(lambda case, outputs: len(case)).errors
+    assert error.message.startswith("TypeError: object of type 'NoneType' has no len()")

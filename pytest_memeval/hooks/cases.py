@@ -15,6 +15,7 @@ from pytest_memeval.case_files import UNSEEN_OUTPUT, left_unseen
 from pytest_memeval.case_record import case_result, untouched_result
 from pytest_memeval.cases.models import CaseSet
 from pytest_memeval.code_scopes import code_scope
+from pytest_memeval.custom_metrics import take_up_imported
 from pytest_memeval.garbage import spare_collector, spare_collector_again
 from pytest_memeval.hooks.forgotten_fixtures import warn_of_meant_fixtures
 from pytest_memeval.hooks.sharding import SELECTED
@@ -80,6 +81,7 @@ class CaseHooks:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._selected = {item.nodeid: owner for item in session.items if (owner := owner_of(item)) is not None}
         spare_collector(len(self._selected))
+        take_up_imported()
         if self._selected and getattr(self.config, "workerinput", {}).get("workerid", "gw0") == "gw0":
             warn_of_meant_fixtures(session)
         if settings_of(self.config).stop_when_decided:

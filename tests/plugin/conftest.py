@@ -16,3 +16,4 @@ def own_metrics_only() -> Iterator[None]:
     yield
     custom_metrics._REGISTERED.clear()
     custom_metrics._REGISTERED.update(known)
+    custom_metrics._PASSED_OVER.clear()

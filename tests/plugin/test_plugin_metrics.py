@@ -90,7 +90,9 @@ NO_METRIC = {
     "mine:always_": "'mine:always_' cannot be imported: module 'mine' has no attribute 'always_';",
     "mne:always": "'mne:always' cannot be imported: No module named 'mne'; did you mean 'mine'?",
     "mine:number": "metric number: int is no function",
-    "mine": "'mine' is not of the form module:function",
+    "mine": "module 'mine' has no function with @metric; name a function as 'mine:function'",
+    "mne": "'mne' cannot be imported: No module named 'mne'; did you mean 'mine'?",
+    "": "'' is not of the form module:attribute",
     "__main__:nothing_there": "'__main__:nothing_there' cannot be imported",
     "mine:two words": "'mine:two words' cannot be imported",
 }
@@ -108,6 +110,63 @@ def test_an_option_that_names_no_metric_ends_the_run_before_its_first_case(
     (line,) = result.stderr.str().strip().splitlines()
     assert line.startswith(f"ERROR: --memeval-metric: {said}")
     assert not (project.path / "out").exists()
+
+
+SEVERAL = """
+from line_engine import LineEngine
+from pytest_memeval import metric
+
+
+@metric(name="first", stages=("l1",))
+def one(case, outputs):
+    return len(outputs.l1)
+
+
+@metric
+def two(case, outputs):
+    return 2
+
+
+def plain(case, outputs):
+    return 3
+"""
+
+#: Options, another file that is there → the metrics of the report.
+NAMED: dict[str, tuple[tuple[str, ...], tuple[str, str], set[str]]] = {
+    "one": (("--memeval-metric", "mets:one"), ("note.txt", ""), {"first"}),
+    "both": (("--memeval-metric", "mets:one", "--memeval-metric", "mets:two"), ("note.txt", ""), {"first", "two"}),
+    "plain": (("--memeval-metric", "mets:plain"), ("note.txt", ""), {"plain"}),
+    "module": (("--memeval-metric", "mets"), ("note.txt", ""), {"first", "two"}),
+    "module and plain": (
+        ("--memeval-metric", "mets:plain", "--memeval-metric", "mets"), ("note.txt", ""), {"first", "two", "plain"},
+    ),
+    "engine": (("--memeval-engine", "mets:LineEngine", "--memeval-metric", "mets:two"), ("note.txt", ""), {"two"}),
+    "conftest": (("--memeval-metric", "mets:two"), ("conftest.py", "import mets\n"), {"first", "two"}),
+    "folder": (("--memeval-metric", "mets:two"), ("cases/conftest.py", "import mets\n"), {"first", "two"}),
+    "test module": (
+        ("--memeval-metric", "mets:two"), ("test_x.py", "from mets import one\n\ndef test_it():\n    pass\n"),
+        {"first", "two"},
+    ),
+    "conftest of another": (("--memeval-metric", "mets:two"), ("conftest.py", "import line_engine\n"), {"two"}),
+    "the conftest itself": (("--memeval-metric", "conftest:two"), ("conftest.py", SEVERAL), {"first", "two"}),
+    "a plugin": (("-p", "mets", "--memeval-metric", "mets:two"), ("note.txt", ""), {"first", "two"}),
+}  # fmt: skip
+
+
+@MODES
+@pytest.mark.parametrize("which", NAMED)
+def test_a_function_that_is_named_is_the_only_one_of_its_module(
+    project: Project, mode: tuple[str, ...], which: str
+) -> None:
+    options, (name, text), wanted = NAMED[which]
+    project.write("mets.py", SEVERAL)
+    project.write("conftest.py", "")
+    project.write("pytest.ini", "[pytest]\npythonpath = .\nmemeval_engine = line_engine:LineEngine\n")
+    project.cases(good_cases(2))
+    project.write(name, text)
+    result = project.run(*options, *mode, fresh=True)
+    assert result.ret == 0
+    assert set(project.report()["metrics"]["n"]) == wanted
 
 
 @MODES
