@@ -40,8 +40,8 @@ class Own:
 
 
 FIXED: list[Any] = [
-    *(None, True, 1, 1.5, "text", b"x", Word.a, Path("x"), datetime(2024, 5, 1, tzinfo=UTC), (), (1, "a", (2,)), int, len),
-    *(Hit("a", 1.0, "x", ("b",)), MappingProxyType({"a": 1}), frozenset({1})),
+    *(None, True, 1, 1.5, "text", b"x", Word.a, Path("x"), datetime(2024, 5, 1, tzinfo=UTC), (), (1, "a", (2,))),
+    *(int, len, Hit("a", 1.0, "x", ("b",)), MappingProxyType({"a": 1}), frozenset({1})),
 ]
 
 

@@ -109,7 +109,8 @@ def test_a_time_limit_ends_the_process_without_them(stuck: Project, mode: tuple[
 def test_a_thread_that_nobody_has_cut_off_is_waited_for(project: Project, mode: tuple[str, ...]):
     method = (
         "def extract(self, conversation, ctx):\n        if ctx.case_id == 'stuck':\n"
-        "            threading.Thread(target=self.later, daemon=False).start()\n        return self.answer(conversation)\n\n"
+        "            threading.Thread(target=self.later, daemon=False).start()\n"
+        "        return self.answer(conversation)\n\n"
         "    def later(self):\n        time.sleep(3)\n        HERE.joinpath('done').touch()"
     )
     project.write("conftest.py", ENGINE.format(method=method, seconds=STUCK))
