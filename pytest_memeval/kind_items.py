@@ -181,8 +181,8 @@ class KindItem(pytest.Function):
         if run.errors:
             lines = (f"{self.place}: [{error.stage}] {error.kind}: {error.message}" for error in run.errors)
             raise StageFailure("\n".join(lines))
-        if run.why_skipped is not None:
-            raise pytest.skip.Exception(without_controls(run.why_skipped), _use_item_location=True)
+        if (why := run.skip_reason) is not None:
+            raise pytest.skip.Exception(without_controls(why), _use_item_location=True)
 
     def _refuse_invalid(self) -> None:
         if not self.case.problems:

@@ -232,7 +232,7 @@ class KindWork:
     def result(self, run: Any) -> CaseResult:
         run.finish()
         result: CaseResult = run.case_result(
-            node_id=self.node_id, set_path=self.set_path, skipped=not run.errors and run.why_skipped is not None
+            node_id=self.node_id, set_path=self.set_path, skipped=not run.errors and run.skip_reason is not None
         )
         return result
 

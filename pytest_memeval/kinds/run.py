@@ -243,6 +243,22 @@ class KindRun(ABC):
         """Seconds by parts of the work, as a kind's reports want them."""
         return {}
 
+    @property
+    def skip_reason(self) -> str | None:
+        """Why the item is a skip, in a sentence, so that it does not pass unmeasured: :attr:`why_skipped`, or no metric
+        gave a value, and no threshold asks for one. ``None`` where it is none, and for a run that measures nothing
+        since it only plans."""
+        if self.why_skipped is not None or self.errors or not self.sections:
+            return self.why_skipped
+        records = self.sections.values()
+        if any(record.tables or set(record.values().values()) - {None} for record in records) or self.missed():
+            return None
+        return self.why_unmeasured()
+
+    def why_unmeasured(self) -> str:
+        """What is said of a case of which no metric gave a value."""
+        return "nothing of this case could be measured: no metric gave a value"
+
     def asserted(self) -> Sequence[str] | None:
         """What is asserted of the case besides thresholds and does not hold, in sentences; ``None``: nothing is
         asserted."""
@@ -286,6 +302,8 @@ class KindRun(ABC):
         statuses = dict(self.statuses)
         for stage in self.case.stages:
             statuses.setdefault(stage, "skipped" if skipped else "void" if errors else "unselected")
+            if skipped and statuses[stage] == "scored":
+                statuses[stage] = "skipped"
         return CaseResult(
             **described(self.case, self.kind, node_id, set_path),
             outcome="skipped" if skipped else "errored" if errors else "scored",

@@ -226,6 +226,12 @@ class RagRun(KindRun):
         """The evaluators' assertions that are false."""
         return [text for text in self._assertions.values() if text is not None] if self._assertions else None
 
+    def why_unmeasured(self) -> str:
+        section = self.sections.get("rag")
+        scores = {} if section is None else section.details.get("scores", {})
+        told = [f"{name} gave {'None for ' + ', '.join(of) if of else 'no metric'}" for name, of in scores.items()]
+        return f"nothing of this sample could be measured: {'; '.join(told) or 'no evaluator gave a metric'}"
+
     def resume_key(self) -> str:
         parts = self._setup.identity
         if parts is None:

@@ -111,6 +111,9 @@ class KindTrials(KindRun):
         count = len(own)
         return [f"trial {number} of {count}: {text}" for number, one in enumerate(own, 1) for text in one or ()]
 
+    def why_unmeasured(self) -> str:
+        return self.trials[0].why_unmeasured()
+
     def meta(self, set_path: str) -> Mapping[str, Any]:
         return self.trials[0].meta(set_path)
 
