@@ -29,6 +29,8 @@ _RUN_ID = re.compile(r'"run_id":\s*"([^"]+)"')
 _OTHER_JOURNAL = re.compile(r"journal-(.+)\.jsonl")
 #: How a journal's lines begin.
 _RECORD = b'{"node_id": '
+#: What may have become of a run that somebody looks for.
+_NO_CASE_YET = "a run that ended before its first case had leaves none, and there is nothing of it to go on with"
 
 
 # -- the earlier run ----------------------------------------------------------------------------------------------
@@ -45,12 +47,12 @@ def find_journal(named: str, base: Path) -> Path:
         folders = sorted(runs.iterdir(), reverse=True) if runs.is_dir() else []
         found = next((journal for folder in folders if (journal := _journal_in(folder)) is not None), None)
         if found is None:
-            raise SettingsError(f"--memeval-resume latest: there is no run with a journal in {runs}")
+            raise SettingsError(f"--memeval-resume latest: there is no run with a journal in {runs}; {_NO_CASE_YET}")
         return found
     if not place.exists() and (runs / named).is_dir():
         place = runs / named
     if not place.exists():
-        raise SettingsError(f"--memeval-resume: there is no run at {place}")
+        raise SettingsError(f"--memeval-resume: there is no run at {place}; {_NO_CASE_YET}")
     if place.is_file() and place.suffix == ".jsonl":
         return place
     folder = place if place.is_dir() else place.parent
@@ -61,7 +63,9 @@ def find_journal(named: str, base: Path) -> Path:
             " journal.jsonl"
         )
     if journal is None:
-        raise SettingsError(f"--memeval-resume: {folder} holds no journal.jsonl, so no case of it can be taken")
+        raise SettingsError(
+            f"--memeval-resume: {folder} holds no journal.jsonl, so no case of it can be taken; {_NO_CASE_YET}"
+        )
     return journal
 
 

@@ -257,10 +257,13 @@ def test_runs_that_cannot_be_gone_on_with(counting: Project) -> None:
     (counting.path / "empty").mkdir()
     asked(counting)
     for named, said in (
-        ("nowhere", "*--memeval-resume: there is no run at *nowhere"),
-        ("empty", "*--memeval-resume: *empty holds no journal.jsonl*"),
+        ("nowhere", "*--memeval-resume: there is no run at *nowhere; a run that ended before its first case had *"),
+        ("empty", "*--memeval-resume: *empty holds no journal.jsonl*; a run that ended before its first case had *"),
         ("cases/v001.yaml", "*--memeval-resume: *cases/v001.yaml is no journal, and no file beside one; name a run's*"),
-        ("latest", "*--memeval-resume latest: there is no run with a journal in *"),
+        (
+            "latest",
+            "*--memeval-resume latest: there is no run with a journal in *; a run that ended before its first case*",
+        ),
         ("hashed", "*kept no texts (memeval_report_text = hash)*"),
     ):
         result = counting.run("--memeval-resume", named)
