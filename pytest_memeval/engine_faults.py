@@ -10,7 +10,7 @@ from pytest_memeval.engine.protocol import STAGE_METHODS, protocol_problem
 from pytest_memeval.failures import told
 from pytest_memeval.own_code import own_errors
 from pytest_memeval.stages import STAGE_ALIASES
-from pytest_memeval.values import ALL_STAGES
+from pytest_memeval.values import ALL_STAGES, kind_of_value
 
 #: What is read of an engine: what it says of itself, and what may be called.
 _READ = (
@@ -56,7 +56,7 @@ def unreadable(engine: object) -> str | None:
         except own_errors() as error:
             return f"engine {kind}: its supported_stages() failed: {told(error)}"
         if stages is None or not all(isinstance(stage, str) for stage in stages):
-            what = "None" if given is None else f"a {type(given).__name__}"
+            what = kind_of_value(given)
             return f"engine {kind}: its supported_stages() gives {what}, and not a list of stages such as ['l1', 'l2']"
         for stage in stages:
             if stage not in ALL_STAGES:

@@ -10,6 +10,7 @@ from pytest_memeval.extensions import load_named
 from pytest_memeval.identity import identity_of, source_digest
 from pytest_memeval.llm.factory import CHAT_MODEL_NAMES
 from pytest_memeval.options import SettingsError
+from pytest_memeval.values import kind_of_value
 
 if TYPE_CHECKING:
     from pytest_memeval.judge.own import OwnJudge
@@ -89,5 +90,5 @@ def own_chat_model(
 def _part(name: str, where: str, method: str, call: str) -> Any:
     target = load_named(name, where)
     if not inspect.isroutine(target) and not callable(getattr(target, method, None)):
-        raise SettingsError(f"{where}: {name!r} gives a {type(target).__name__}, which has no method {call}")
+        raise SettingsError(f"{where}: {name!r} gives {kind_of_value(target)}, which has no method {call}")
     return target

@@ -84,6 +84,12 @@ class Scene:
     change: str | None = None
 
 
+def kind_of_value(value: object) -> str:
+    """What somebody gave, for messages: ``an int``, ``a list``, ``None``."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A titled part of a template with the ids of the memories placed in it."""

@@ -29,7 +29,7 @@ from pytest_memeval.cases.tables import CASE
 from pytest_memeval.documents.json_parser import parse_json
 from pytest_memeval.documents.problems import Problem
 from pytest_memeval.metrics.thresholds import Threshold, ThresholdError, check_key
-from pytest_memeval.values import Memory, Scene
+from pytest_memeval.values import Memory, Scene, kind_of_value
 
 if TYPE_CHECKING:
     from pytest_memeval.assets.registry import Registry
@@ -73,7 +73,7 @@ def _problem(case: EvalCase, message: str) -> Problem:
 def _bad_thresholds(case: EvalCase, registry: Registry) -> Iterable[str]:
     for threshold in case.expect:
         if not isinstance(threshold, Threshold):
-            raise _WrongType(f"expect: a Threshold is needed here, not {_kind(threshold)}")
+            raise _WrongType(f"expect: a Threshold is needed here, not {kind_of_value(threshold)}")
         try:
             check_key(threshold.path, registry.ids)
         except ThresholdError as error:
@@ -169,22 +169,20 @@ def _written(**values: Any) -> dict[str, Any]:
 
 def _is(value: Any, kind: type, place: str) -> Any:
     if value is not None and not isinstance(value, kind):
-        raise _WrongType(f"{place}: an object of class {kind.__name__} is needed here, not {_kind(value)}")
+        raise _WrongType(f"{place}: an object of class {kind.__name__} is needed here, not {kind_of_value(value)}")
     return value
 
 
 def _all(values: Any, kind: type, place: str) -> list[Any]:
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
-        raise _WrongType(f"{place}: a tuple of {kind.__name__} is needed here, not {_kind(values)}")
+        raise _WrongType(f"{place}: a tuple of {kind.__name__} is needed here, not {kind_of_value(values)}")
     found = list(values)
     for at, one in enumerate(found):
         if not isinstance(one, kind):
-            raise _WrongType(f"{place}[{at}]: an object of class {kind.__name__} is needed here, not {_kind(one)}")
+            raise _WrongType(
+                f"{place}[{at}]: an object of class {kind.__name__} is needed here, not {kind_of_value(one)}"
+            )
     return found
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 class _Text:

@@ -139,7 +139,13 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     def value_of(option: Option) -> Any:
         return given.get(option.name)
 
-    settings = read_settings(value_of, lambda option: option.ini_default, rootdir=Path.cwd(), invocation_dir=Path.cwd())
+    settings = read_settings(
+        value_of,
+        lambda option: option.ini_default,
+        rootdir=Path.cwd(),
+        invocation_dir=Path.cwd(),
+        called=lambda option: f"--{option.name}",  # as they are named here
+    )
     check_models(settings)
     return settings
 

@@ -20,11 +20,12 @@ def read_settings(
     *,
     rootdir: Path,
     invocation_dir: Path,
+    called: Callable[[Option], str] = lambda option: option.option,
 ) -> Settings:
     """Collect every option: the command line's value, else the ini's, else the default. Raises SettingsError.
 
     The two look-ups return ``None`` where nothing was given. Relative paths are resolved against the current folder
-    for the command line and against rootdir for the ini.
+    for the command line and against rootdir for the ini. ``called``: what an option is named on this command line.
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -35,7 +36,7 @@ def read_settings(
         if key == "gate":
             values["gate_cli"], values["gate_ini"] = given, twin
         value, base, where = (
-            (given, invocation_dir, option.option) if given is not None else (twin, rootdir, option.dest)
+            (given, invocation_dir, called(option)) if given is not None else (twin, rootdir, option.dest)
         )
         if value is None:
             values[key] = option.default

@@ -20,6 +20,7 @@ from pytest_memeval.llm.redaction import redact
 from pytest_memeval.own_code import named, own_errors
 from pytest_memeval.tuning.queries import Document, TuningError
 from pytest_memeval.tuning.space import Params
+from pytest_memeval.values import kind_of_value
 
 #: An answer beyond this size is no list of ids.
 _MOST_BYTES = 16_000_000
@@ -42,7 +43,7 @@ def load_search(target: str, corpus: Sequence[Document], *, timeout: float = 30.
             raise TuningError(f"--search {target}: load() failed with {named(error)}") from error
     search = getattr(found, "search", found)
     if not callable(search):
-        raise TuningError(f"--search {target}: a {type(found).__name__} is no function search(query, params)")
+        raise TuningError(f"--search {target}: {kind_of_value(found)} is no function search(query, params)")
     result: Callable[[str, Params], Any] = search
     return result
 

@@ -19,6 +19,7 @@ from pytest_memeval import Verdict
 from pytest_memeval.rag import BaseEvaluator
 
 counter = itertools.count()
+number = 7
 
 
 # chat models: (name, whether it passes, words)
@@ -225,6 +226,19 @@ def test_several_parts_and_an_engine_at_once(capsys: pytest.CaptureFixture[str])
     out = capsys.readouterr().out
     for item in ("isolation", "matcher", "judge", "evaluator doctored:words"):
         assert f"ok      {item}" in out
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("option", ["--engine", "--llm", "--matcher", "--judge", "--evaluator"])
+@pytest.mark.parametrize("name", ["doctored:nobody", "doctored:number", "nowhere:nobody"])
+def test_the_option_is_named_as_it_was_written(option: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["doctor", option, name])
+    said = "".join(capsys.readouterr())
+    assert status != 0
+    assert "--memeval-" not in said
+    assert "a int" not in said
+    # An object without methods is an engine that supports nothing, which the check itself says.
+    assert option in said or (option, name) == ("--engine", "doctored:number")
 
 
 @pytest.mark.usefixtures("parts")

@@ -162,7 +162,7 @@ def test_python_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert load_search(f"{module}:Engine", corpus)("coff", {}) == ["a#1"]
     for target, message in (
         (f"{module}:serch", "has no serch"),
-        (f"{module}:number", "a int is no function"),
+        (f"{module}:number", "an int is no function"),
         (f"{module}:Broken", "load() failed with OSError: disk full"),
         ("no_such_module_here:x", "cannot import no_such_module_here: ModuleNotFoundError"),
         ("plainword", "is not of the form module:attribute or http://"),

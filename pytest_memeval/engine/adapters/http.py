@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from pytest_memeval.engine.protocol import EngineSetupError, StageContext, StageError
 from pytest_memeval.llm.redaction import redact
 from pytest_memeval.outputs import memory_to_json, scene_to_json
-from pytest_memeval.values import Memory, Message, Scene
+from pytest_memeval.values import Memory, Message, Scene, kind_of_value
 
 #: Environment variable with a bearer token for the server.
 TOKEN = "MEMEVAL_ENGINE_TOKEN"
@@ -140,7 +140,7 @@ def _message(message: Message) -> dict[str, Any]:
 def _description_problem(found: object) -> str | None:
     """What is wrong with the answer to ``GET /``."""
     if not isinstance(found, Mapping):
-        return f"GET / gives a {type(found).__name__}, and a JSON object is expected"
+        return f"GET / gives {kind_of_value(found)}, and a JSON object is expected"
     for key in ("name", "protocol"):
         if not isinstance(found.get(key), str) or not found[key]:
             return f"GET / gives no {key}, a text"

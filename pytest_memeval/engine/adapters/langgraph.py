@@ -20,7 +20,7 @@ from pytest_memeval.engine.adapters.http import store_of
 from pytest_memeval.engine.protocol import EngineSetupError, StageContext, StageError
 from pytest_memeval.llm.protocol import Embedder
 from pytest_memeval.llm.sync import run_sync
-from pytest_memeval.values import Hit, Memory, Message, Scene
+from pytest_memeval.values import Hit, Memory, Message, Scene, kind_of_value
 
 #: Items that a question is answered from.
 FOUND = 10
@@ -151,7 +151,7 @@ class LanggraphEngine:
             made = closing.enter_context(made)
         if not isinstance(made, base.BaseStore):
             closing.close()
-            text = f"a {type(made).__name__} was made where a store is expected, a BaseStore of langgraph"
+            text = f"{kind_of_value(made)} was made where a store is expected, a BaseStore of langgraph"
             raise StageError(text, kind="no_store")
         return _Open(made, closing)
 
