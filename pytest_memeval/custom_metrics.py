@@ -259,8 +259,7 @@ class CaseMetrics:
     async def _take(self, one: CustomMetric, start: Callable[[], Awaitable[Any]]) -> None:
         guard = self.guard
         try:
-            # It may go on to use what it gave, a table that it fills anew in every case.
-            self.values[one.name] = copied(await (apart(start) if guard is None else guard(start)))
+            self.values[one.name] = await (apart(start) if guard is None else guard(start))
         except asyncio.CancelledError as error:
             if is_cancelled() or guard is not self.guard or one.name in self.values:
                 raise
@@ -294,7 +293,15 @@ class CaseMetrics:
 
     def _asked(self, one: CustomMetric, outputs: object) -> Callable[[], Any]:
         """The function with a case and outputs of its own: other metrics and the report have them as they were."""
-        return partial(one.function, copied(self.case), copied(outputs))
+        ask = partial(one.function, copied(self.case), copied(outputs))
+        if not one.is_async:
+            return ask
+
+        async def answer() -> Any:
+            # Before another case has its turn: what is given may be a table that is filled anew in each.
+            return copied(await ask())
+
+        return answer
 
     def _compute(self, one: CustomMetric, outputs: object, wait: Callable[[Any], Any]) -> None:
         if one.is_async:
