@@ -6,7 +6,7 @@ import atexit
 import gc
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 #: From this many cases on it is worth the while.
@@ -26,12 +26,24 @@ def spare_collector(cases: int) -> None:
         gc.freeze()
 
 
-def spare_collector_again(done: int) -> None:
+def spare_collector_again(done: int, make: Callable[[], None] | None = None) -> None:
     """Keep it so while a large run goes on: every :data:`FREEZE_EVERY` cases that are ``done`` what they left is looked
-    at once more, and what is no garbage joins the rest."""
-    if done and done % FREEZE_EVERY == 0 and gc.isenabled():
-        with interrupts_after():
+    at once more, and what is no garbage joins the rest. What ``make`` then makes of them, to be kept, does so unseen.
+    """
+    if not done or done % FREEZE_EVERY:
+        return
+    was_on = gc.isenabled()
+    with interrupts_after():
+        if was_on:
             gc.collect()
+            gc.disable()
+        try:
+            if make is not None:
+                make()
+        finally:
+            if was_on:
+                gc.enable()
+    if was_on:
         gc.freeze()
 
 

@@ -179,3 +179,19 @@ def test_a_small_report_is_made_like_anything_else() -> None:
     with undisturbed(FREEZE_FROM - 1):
         assert gc.isenabled()
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_what_is_made_at_a_step_is_made_without_the_collector(enabled: bool) -> None:
+    seen: list[bool] = []
+    if not enabled:
+        gc.disable()
+    try:
+        for done in (FREEZE_EVERY, FREEZE_EVERY + 1, 2 * FREEZE_EVERY):
+            spare_collector_again(done, lambda: seen.append(gc.isenabled()))
+        assert seen == [False, False]
+        with pytest.raises(OSError, match="full"):
+            spare_collector_again(FREEZE_EVERY, lambda: (_ for _ in ()).throw(OSError("full")))
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()

@@ -1,5 +1,5 @@
-"""Entries of ``per_case`` and their lines of ``report.json``, made as each case ends: who waits for the end of a large
-run, or has interrupted it, waits for its figures alone."""
+"""Entries of ``per_case`` and their lines of ``report.json``, made while a large run goes on: who waits for its end, or
+has interrupted it, waits for its figures alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Made:
 
 
 class PreparedEntries:
-    """The entries of a run's cases so far. ``report_text`` is the text policy.
+    """The entries of cases of a run that goes on. ``report_text`` is the text policy.
 
     The texts, some kilobytes a case, wait in a file of ``folder`` that has no name where the system knows such files,
     so that a process which is killed leaves none. Where it cannot be written they are made again at the end.

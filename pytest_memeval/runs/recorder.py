@@ -69,8 +69,9 @@ class Recorder:
         #: Fixed at the start: a test may change the current folder.
         self.base = Path.cwd()
         self._journal: Any = None
-        #: What the report will have of each case.
+        #: What the report will have of cases, and the results of which it was not made yet.
         self.prepared: PreparedEntries | None = None
+        self._unprepared: list[CaseResult] = []
         self.costs = RunCosts(self.settings)
         #: Journal of the run that this one goes on with, and what came of its cases.
         self.resume_from: Path | None = None
@@ -140,12 +141,19 @@ class Recorder:
                 carry_over(self.resume_from, self.journal_path, self.settings.report_text)
             self._journal = Journal(self.journal_path, report_text=self.settings.report_text)
         self._journal.append(result, text=text)
+        self._unprepared.append(result)
+        spare_collector_again(len(self.results), self._prepare)
+
+    def _prepare(self) -> None:
+        """Make what the report will have of the results so far: all at once takes half as long as one by one."""
         if self.prepared is None:
             from pytest_memeval.report.prepared import PreparedEntries
 
             self.prepared = PreparedEntries(self.target, report_text=self.settings.report_text)
-        self.prepared.add(result)
-        spare_collector_again(len(self.results))
+        for result in self._unprepared:
+            if self.results.get(result.node_id) is result:
+                self.prepared.add(result)
+        self._unprepared.clear()
 
     @property
     def target(self) -> Path:
