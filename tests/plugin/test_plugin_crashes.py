@@ -632,8 +632,8 @@ from pytest_memeval.runs import recorder
 after, once = recorder.spare_collector_again, []
 
 
-def interrupt(count):
-    after(count)
+def interrupt(count, make):
+    after(count, make)
     if count == 3 and not once:
         once.append("raised")
         raise KeyboardInterrupt
