@@ -90,7 +90,8 @@ def be_gone_soon(config: pytest.Config, nodes: Iterable[Any]) -> None:
     """Have xdist kill those that do not end though they have nothing left to do: it would wait for ten seconds. Where
     the session of one of them is not over, in all that plugins do there, it still does."""
     manager: Any = getattr(config.pluginmanager.getplugin("dsession"), "nodemanager", None)
-    channels = [node.channel for node in nodes if pid_of(node) is not None]
+    # The channel of one that has died stays as it was.
+    channels = [node.channel for node in nodes if node.gateway.hasreceiver() and pid_of(node) is not None]
     until = time.monotonic() + CLOSING
     while not (over := all(channel.isclosed() for channel in channels)) and time.monotonic() < until:
         time.sleep(0.01)

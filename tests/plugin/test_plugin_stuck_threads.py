@@ -152,20 +152,26 @@ def pytest_sessionstart(session):
 """
 
 
+DIES = """
+import os
+
+
+def pytest_runtest_setup(item):
+    if item.name == "eval-002" and not os.path.exists("died"):
+        open("died", "w").close()
+        os._exit(3)
+"""
+
+
 @POSIX_ONLY
-def test_a_worker_that_does_not_end_by_itself_is_killed_soon(stuck: Project):
-    stuck.path.joinpath("stays.py").write_text(KEEPS_GOING, encoding="utf-8")
+@pytest.mark.parametrize("before", ["", DIES], ids=["none-died", "one-died"])
+def test_a_worker_that_does_not_end_by_itself_is_killed_soon(stuck: Project, before: str):
+    stuck.path.joinpath("stays.py").write_text(KEEPS_GOING + before, encoding="utf-8")
     with Run(
-        stuck,
-        "-q",
-        "-n",
-        "2",
-        "-p",
-        "stays",
-        "cases",
-        env={"PYTHONPATH": os.pathsep.join([str(stuck.path), *sys.path])},
+        stuck, "-q", "-n", "2", "-p", "stays", "cases", env={"PYTHONPATH": os.pathsep.join([".", *sys.path])}
     ) as run:
         run.wait_for(lambda: stuck.path.joinpath("blocks").exists())
-        run.wait_for(lambda: have_arrived(stuck, "eval-001"))
+        run.wait_for(lambda: not before or stuck.path.joinpath("died").exists())
+        run.wait_for(lambda: have_arrived(stuck, "eval-001", "eval-003"))
         run.interrupt(to_all=True)
         run.ends(within=8.0)
