@@ -146,9 +146,10 @@ import atexit
 import time
 
 
-def pytest_sessionstart(session):
+def pytest_collection_finish(session):
     if hasattr(session.config, "workerinput"):
         atexit.register(time.sleep, 60)
+        open("started-" + session.config.workerinput["workerid"], "w").close()
 """
 
 
@@ -171,7 +172,7 @@ def test_a_worker_that_does_not_end_by_itself_is_killed_soon(stuck: Project, bef
         stuck, "-q", "-n", "2", "-p", "stays", "cases", env={"PYTHONPATH": os.pathsep.join([".", *sys.path])}
     ) as run:
         run.wait_for(lambda: stuck.path.joinpath("blocks").exists())
-        run.wait_for(lambda: not before or stuck.path.joinpath("died").exists())
+        run.wait_for(lambda: len(list(stuck.path.glob("started-*"))) == (3 if before else 2))
         run.wait_for(lambda: have_arrived(stuck, "eval-001", "eval-003"))
         run.interrupt(to_all=True)
         run.ends(within=8.0)
