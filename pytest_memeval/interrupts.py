@@ -133,6 +133,15 @@ class Interrupts:
         if self._due:
             raise KeyboardInterrupt
 
+    def has_come_in_vain(self) -> bool:
+        """Whether one came in a bad place, and is still to be raised; it has come through then. What ends the session
+        before it is raised is its doing: a worker that heard of it while it was being started is gone."""
+        if self._seen is None:
+            return False
+        self._seen, self._tries = None, 0
+        self.has_come_through()
+        return True
+
     def _listens(self) -> bool:
         # A bound method is made anew each time.
         return self._before is not None and signal.getsignal(signal.SIGINT) == self._hear

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -355,3 +355,12 @@ def test_no_interrupt_leaves_a_busy_queue_locked() -> None:
         over.set()
         for thread in threads:
             thread.join(20)
+
+
+def test_one_that_is_still_to_be_raised_is_taken_for_raised_once(own: Interrupts) -> None:
+    assert not own.has_come_in_vain()
+    # Between processes a message must not be cut off, and an interrupt there is put off.
+    FunctionType(interrupt.__code__, {"__name__": "execnet.gateway_base", "signal": signal})()
+    assert own.has_come_in_vain()
+    assert not own.has_come_in_vain()
+    time.sleep(0.05)  # it is tried again meanwhile, and heard of no more

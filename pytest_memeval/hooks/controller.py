@@ -274,12 +274,17 @@ class Controller:
             from pytest_memeval.workers.last_words import hidden_interrupt
 
             interrupt = hidden_interrupt(error)
+            if interrupt is None and isinstance(error, EOFError | OSError) and self._was_interrupted():
+                interrupt = KeyboardInterrupt().with_traceback(error.__traceback__)
             if interrupt is None:
                 raise
             raise interrupt from None
         # Before pytest asks whether anything failed; after an interrupt their workers may still tell of them.
         self.charge_suspects()
         return result
+
+    def _was_interrupted(self) -> bool:
+        return self.interrupts is not None and self.interrupts.has_come_in_vain()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

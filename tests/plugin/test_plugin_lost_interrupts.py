@@ -118,3 +118,67 @@ def test_tests_that_interrupt_themselves_are_left_alone(project: Project, mode: 
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=8 + 7)
     assert project.report()["counts"]["scored"] == 8
+
+
+STARTING = """
+import os
+import signal
+from types import FunctionType
+
+import pytest
+from execnet import gateway_bootstrap
+from line_engine import LineEngine
+
+bootstrap, started = gateway_bootstrap.bootstrap, []
+
+
+def interrupted():
+    signal.raise_signal(signal.SIGINT)  # the whole group's: the worker that is being started is gone
+    raise EOFError("expected 1 bytes, got 0")
+
+
+def third_time(io, spec):
+    started.append(spec)
+    if len(started) == 3 and AT_ALL:
+        # As in execnet, which waits for a word of the worker there.
+        FunctionType(interrupted.__code__, {"__name__": "execnet.gateway_base", "signal": signal})()
+    if len(started) == 3:
+        raise EOFError("expected 1 bytes, got 0")
+    return bootstrap(io, spec)
+
+
+gateway_bootstrap.bootstrap = third_time
+
+
+class Dies(LineEngine):
+    def extract(self, conversation, ctx):
+        if ctx.case_id == "eval-005":
+            os._exit(3)
+        return super().extract(conversation, ctx)
+
+
+@pytest.fixture(scope="session")
+def memeval_engine():
+    return Dies()
+"""
+
+
+@POSIX_ONLY
+def test_an_interrupt_while_a_worker_takes_anothers_place_ends_the_run_as_any(project: Project) -> None:
+    project.write("conftest.py", STARTING.replace("AT_ALL", "True"))
+    project.cases(good_cases(40))
+    with Run(project, "--memeval-concurrency", "1", "-n", "2", "--max-worker-restart", "5") as run:
+        said = run.said()
+    assert run.process.returncode == pytest.ExitCode.INTERRUPTED, said
+    assert "KeyboardInterrupt" in said
+    assert "EOFError" not in said
+    assert project.report()["partial"] == "aborted"
+    assert project.report()["counts"]["scored"] == len(set(project.journal())) - 1 > 0
+
+
+def test_a_worker_that_cannot_be_started_is_no_interrupt(project: Project) -> None:
+    project.write("conftest.py", STARTING.replace("AT_ALL", "False"))
+    project.cases(good_cases(40))
+    result = project.run("--memeval-concurrency", "1", "-n", "2", fresh=True)
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    result.stdout.fnmatch_lines("*EOFError: expected 1 bytes, got 0*")
